@@ -1,0 +1,52 @@
+"""Numbers from a caller, checked before anything is made of them."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import bad_type, bad_value, value_error
+
+LARGEST = 2**62  # sizes and sums of sizes stay below it, so 64-bit arithmetic on them cannot overflow
+LARGEST_LISTED = 2**28  # entries of an irregular axis: 2 GiB of arrays, and nothing is allocated before this check
+
+
+def integer(op: str, argument: str, value: object, *, least: int = -LARGEST, most: int = LARGEST - 1) -> int:
+    """``value`` as an int from ``least`` to ``most``; bool, floats and strings are refused."""
+    number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        if isinstance(number, (bool, np.bool_, np.ndarray)) or not hasattr(number, "__index__"):
+            raise bad_type(op, argument, value, "is not an integer; give a Python or NumPy integer")
+        number = operator.index(number)
+    if not least <= number <= most:
+        limit = f"at least {least}" if number < least else f"at most {most}"
+        raise bad_value(op, argument, value, f"is out of range; it must be {limit}", expected=limit)
+    return int(number)
+
+
+def integers(op: str, argument: str, value: object, *, least: int = -LARGEST) -> tuple[int, ...]:
+    """``value``, a sequence or one-dimensional array of integers, as a tuple of ints."""
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1 or not (value.dtype.kind in "iu" or value.size == 0):
+            raise bad_type(op, argument, value, "is not a one-dimensional array of integers")
+        return tuple(integer(op, argument, number, least=least) for number in value.tolist())
+    if isinstance(value, (str, bytes, dict, set)) or not hasattr(value, "__iter__"):
+        raise bad_type(op, argument, value, "is not a sequence of integers; give a list such as [1, 2, 2, 1]")
+    return tuple(integer(op, f"{argument}[{i}]", number, least=least) for i, number in enumerate(value))
+
+
+def index_array(op: str, argument: str, value: object) -> npt.NDArray[np.int64]:
+    """``value`` as a one-dimensional int64 array."""
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu":
+        if value.size > LARGEST_LISTED:
+            raise value_error(op, argument, f" has {value.size} entries; at most {LARGEST_LISTED} are taken")
+        if value.dtype == np.uint64 and value.size and value.max() >= LARGEST:
+            raise bad_value(op, argument, int(value.max()), "is too large; indices stay below 2**62")
+        row = np.ascontiguousarray(value, dtype=np.int64)
+    else:
+        row = np.array(integers(op, argument, value), dtype=np.int64)
+    if row.size and row.max() >= LARGEST:
+        raise bad_value(op, argument, int(row.max()), "is too large; indices stay below 2**62")
+    return row

@@ -1,0 +1,78 @@
+"""The one place that words an error: every message names op, argument, value and remedy."""
+
+from __future__ import annotations
+
+__all__ = ["PoolTypeError", "PoolValueError"]
+
+
+class _Named:
+    """What a program (the studio, say) wants to know of an error besides its text."""
+
+    op: str
+    argument: str | None
+    expected: str | None
+    got: str | None
+
+
+class PoolValueError(_Named, ValueError):
+    """A ValueError that knows its ``op``, ``argument``, and what was ``expected`` and ``got``."""
+
+
+class PoolTypeError(_Named, TypeError):
+    """A TypeError that knows its ``op``, ``argument``, and what was ``expected`` and ``got``."""
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """``repr(value)`` short enough for one line of a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else f"{text[: limit - 4]} ..."
+
+
+def _fill(
+    error: PoolValueError | PoolTypeError, op: str, argument: str | None, expected: str | None, got: str | None
+) -> None:
+    error.op, error.argument, error.expected, error.got = op, argument, expected, got
+
+
+def value_error(
+    op: str, argument: str | None, problem: str, *, expected: object = None, got: object = None
+) -> PoolValueError:
+    """``op: argument problem`` as a ValueError; ``problem`` says what is wrong and what would be right."""
+    error = PoolValueError(f"{op}: {problem}" if argument is None else f"{op}: {argument}{problem}")
+    _fill(error, op, argument, None if expected is None else str(expected), None if got is None else str(got))
+    return error
+
+
+def type_error(
+    op: str, argument: str | None, problem: str, *, expected: object = None, got: object = None
+) -> PoolTypeError:
+    """Like `value_error`, for a value of the wrong kind."""
+    error = PoolTypeError(f"{op}: {problem}" if argument is None else f"{op}: {argument}{problem}")
+    _fill(error, op, argument, None if expected is None else str(expected), None if got is None else str(got))
+    return error
+
+
+def bad_value(op: str, argument: str, value: object, problem: str, *, expected: object = None) -> PoolValueError:
+    """``op: argument=value problem``."""
+    return value_error(op, argument, f"={shown(value)} {problem}", expected=expected, got=shown(value))
+
+
+def bad_type(op: str, argument: str, value: object, problem: str, *, expected: object = None) -> PoolTypeError:
+    """``op: argument=value problem``, for a value of the wrong kind."""
+    return type_error(op, argument, f"={shown(value)} {problem}", expected=expected, got=shown(value))
+
+
+def bad_shape(op: str, argument: str, got: tuple[int, ...], expected: tuple[int, ...], reason: str) -> PoolValueError:
+    """``op: argument has shape got; reason expected``."""
+    return value_error(op, argument, f" has shape {shown(got)}; {reason} {shown(expected)}", expected=expected, got=got)
+
+
+def bad_dtype(op: str, argument: str, got: object, allowed: tuple[str, ...]) -> PoolTypeError:
+    """``op: argument has dtype got; allowed are ...``."""
+    return type_error(
+        op,
+        argument,
+        f" has dtype {got}; {op} takes {', '.join(allowed)}: convert it, e.g. {argument}.astype('{allowed[0]}')",
+        expected=", ".join(allowed),
+        got=got,
+    )

@@ -1,0 +1,56 @@
+// Scratch memory of a call: counted, so that a test can hold the promise of 4 MiB a worker.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+namespace poolgrad {
+
+inline std::atomic<int64_t> scratch_now{0}, scratch_most{0};
+
+class Scratch {
+  public:
+    explicit Scratch(int64_t bytes) : bytes_(bytes) {
+        if (!bytes_) return;
+        data_ = static_cast<std::byte*>(::operator new(std::size_t(bytes_), std::align_val_t(64)));
+        const int64_t now = scratch_now.fetch_add(bytes_, std::memory_order_relaxed) + bytes_;
+        int64_t most = scratch_most.load(std::memory_order_relaxed);
+        while (now > most && !scratch_most.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+        }
+    }
+    ~Scratch() {
+        if (!bytes_) return;
+        scratch_now.fetch_sub(bytes_, std::memory_order_relaxed);
+        ::operator delete(data_, std::align_val_t(64));
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    std::byte* data() const { return data_; }
+
+  private:
+    std::byte* data_ = nullptr;
+    int64_t bytes_;
+};
+
+// Hands out aligned pieces of a worker's scratch. Built over nullptr it only measures: a kernel lays out its pieces with the
+// same function for both, so that size and use cannot drift apart.
+class Arena {
+  public:
+    explicit Arena(std::byte* base) : base_(base) {}
+    template <class T>
+    T* take(int64_t count) {
+        const int64_t at = used_;
+        used_ += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
+        return base_ ? reinterpret_cast<T*>(base_ + at) : nullptr;
+    }
+    int64_t used() const { return used_; }
+
+  private:
+    std::byte* base_;
+    int64_t used_ = 0;
+};
+
+}  // namespace poolgrad

@@ -1,6 +1,6 @@
 """Pooling and its gradients on plain arrays."""
 
-from . import raw_ops, sequences
+from . import presets, raw_ops, sequences
 from .drawing import draw
 from .ops import (
     avg_pool,
@@ -23,4 +23,4 @@ __all__ = ["WindowTable", "sliding", "fractional", "adaptive", "intervals", "dra
 __all__ += ["avg_pool", "avg_pool_grad", "sum_pool", "sum_pool_grad"]
 __all__ += ["max_pool", "max_pool_grad", "min_pool", "min_pool_grad", "take_winners"]
 __all__ += ["winners_to_indices", "indices_to_winners"]
-__all__ += ["raw_ops", "sequences", "get_workers", "set_workers", "use_workers"]
+__all__ += ["presets", "raw_ops", "sequences", "get_workers", "set_workers", "use_workers"]

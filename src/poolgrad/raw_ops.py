@@ -183,8 +183,11 @@ def _memo_key(op: Op, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         value = values[argument.name]
         kind = type(value)
         if kind is np.ndarray:
-            key += (value.shape, value.dtype) if argument.side else (value.dtype, value[:256].tobytes(), value.shape)
-            if not argument.side and value.size > 256:
+            if argument.side:
+                key += (value.shape, value.dtype)
+            elif value.size <= 256:
+                key += (value.shape, value.dtype, value.tobytes())
+            else:
                 return None
         elif argument.side:
             return None

@@ -7,7 +7,7 @@ make `output_size(size, ratio)` cells of the lengths k and k + 1, and differ in 
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, TypeAlias, TypeGuard, overload
@@ -203,7 +203,8 @@ def random_seeds() -> tuple[int, int]:
     >>> len(sequences.tensorflow(10, 1.5, *sequences.random_seeds()))
     7
     """
-    return secrets.randbits(64) - 2**63, secrets.randbelow(2**63 - 1) + 1
+    first, second = (int.from_bytes(os.urandom(8), "little", signed=True) for _ in range(2))
+    return first, second or 1
 
 
 # Drawn at import, not at first use: threads cannot race for it, and forked workers agree with their parent.

@@ -408,7 +408,7 @@ def _sliding_axis(
             )
     if m == 0:
         return _core.Axis.regular(n, 0, 1, 1, 0)
-    if window <= before or (m - 1) * stride - before >= n:
+    if n == 0 or window <= before or (m - 1) * stride - before >= n:
         raise bad_value(
             op,
             names[1],

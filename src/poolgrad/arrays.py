@@ -104,8 +104,9 @@ def settle(result: Array, target: Array) -> Array:
 
 def check_size(op: str, argument: str, shape: tuple[int, ...], itemsize: int) -> None:
     """Refuse a shape whose bytes this machine cannot hold, before anything is allocated from it."""
-    count = math.prod(max(1, size) for size in shape)
-    if count * itemsize >= 2**63:
+    if 0 not in shape and math.prod(shape) * itemsize <= _MEMORY:
+        return
+    if math.prod(max(1, size) for size in shape) * itemsize >= 2**63:
         raise value_error(op, argument, f"={shown(shape)} has more elements than 64 bits count; give a smaller shape")
     if math.prod(shape) * itemsize > _MEMORY:
         raise MemoryError(
@@ -117,6 +118,7 @@ def check_size(op: str, argument: str, shape: tuple[int, ...], itemsize: int) ->
 def result_array(op: str, out: object, shape: tuple[int, ...], dtype: np.dtype[Any], inputs: Sequence[Array]) -> Array:
     """A new array, or ``out`` itself once it is known to fit and to overlap no input."""
     if out is None:
+        check_size(op, "the result's shape", shape, dtype.itemsize)
         return np.empty(shape, dtype)
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise bad_type(op, "out", out, "is not a NumPy array; results are written into NumPy arrays")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .errors import bad_type, bad_value, value_error
 
-LARGEST = 2**62  # sizes and sums of sizes stay below it, so 64-bit arithmetic on them cannot overflow
+LARGEST = 2**59  # sizes and sums of sizes stay below it, so 64-bit arithmetic on them cannot overflow
 LARGEST_LISTED = 2**28  # entries of an irregular axis: 2 GiB of arrays, and nothing is allocated before this check
 
 
@@ -43,10 +43,10 @@ def index_array(op: str, argument: str, value: object) -> npt.NDArray[np.int64]:
         if value.size > LARGEST_LISTED:
             raise value_error(op, argument, f" has {value.size} entries; at most {LARGEST_LISTED} are taken")
         if value.dtype == np.uint64 and value.size and value.max() >= LARGEST:
-            raise bad_value(op, argument, int(value.max()), "is too large; indices stay below 2**62")
+            raise bad_value(op, argument, int(value.max()), "is too large; indices stay below 2**59")
         row = np.ascontiguousarray(value, dtype=np.int64)
     else:
         row = np.array(integers(op, argument, value), dtype=np.int64)
     if row.size and row.max() >= LARGEST:
-        raise bad_value(op, argument, int(row.max()), "is too large; indices stay below 2**62")
+        raise bad_value(op, argument, int(row.max()), "is too large; indices stay below 2**59")
     return row

@@ -15,19 +15,7 @@ import numpy.typing as npt
 
 from . import _core
 from . import workers as _workers
-from .arrays import (
-    KINDS,
-    NAMES,
-    Array,
-    as_array,
-    bits,
-    check_size,
-    contiguous,
-    kernel_view,
-    kind_of,
-    result_array,
-    settle,
-)
+from .arrays import KINDS, NAMES, Array, as_array, bits, contiguous, kernel_view, kind_of, result_array, settle
 from .checks import integers
 from .errors import bad_dtype, bad_shape, bad_type, bad_value, type_error, value_error
 from .window_table import Padding, Sizes, WindowTable, sliding
@@ -467,8 +455,6 @@ def _backward(
 ) -> Array:  # fmt: skip
     kind = kind_of(op, argument, grad.dtype, _GRADIENTS)
     outer, inner, shape = _frame(op, argument, grad.shape, run, w.output_size, w.input_size)
-    if out is None:
-        check_size(op, "input_size", shape, grad.dtype.itemsize)
     result = result_array(op, out, shape, grad.dtype, (grad,))
     target = contiguous(result)
     _core.avg_pool_grad(kernel_view(grad), bits(target), w._native, outer, inner, kind, _threads(op, workers))
@@ -514,8 +500,6 @@ def _by_winner(
         raise bad_shape(op, "winners", winners.shape, pooled, "this table and array have winners of shape")
     if winners.dtype != w.winner_dtype:
         raise type_error(op, "winners", f" have dtype {winners.dtype}; this table's are {w.winner_dtype}")
-    if out is None:
-        check_size(op, "input_size", shape, source.dtype.itemsize)
     result = result_array(op, out, shape, source.dtype, (source, winners))
     target = contiguous(result)
     kernel = _core.take_winners if taking else _core.max_pool_grad

@@ -128,13 +128,14 @@ def make_plan(op: Op, values: Mapping[str, Any], tensors: Mapping[str, Any]) -> 
                 op.name, name, f" has shape {array.shape}; {op.name} is {rank}-D ({attributes['data_format']})",
                 expected=f"{rank} axes", got=array.shape,
             )  # fmt: skip
+    check_size(op.name, input_name, input_shape, dtype.itemsize)
     if op.windows == "sliding":
         sizes = tuple(
             _exact_integers(values[name]) or integers(op.name, name, values[name]) for name in ("ksize", "strides")
         )
-        ready = _sliding_plan(op.name, input_name, input_shape, dtype, *sizes, tuple(attributes.items()))
+        ready = _sliding_plan(op.name, input_shape, dtype, *sizes, tuple(attributes.items()))
     else:
-        ready = _fractional_plan(op, input_name, input_shape, dtype, values, attributes)
+        ready = _fractional_plan(op, input_shape, dtype, values, attributes)
     for name, array in tensors.items():
         expected = ready.input_shape if op.argument(name).side == "input" else ready.output_shape
         if array.shape != expected:
@@ -198,7 +199,7 @@ def _give(op: Op, values: Mapping[str, Any], shape: tuple[int, ...]) -> str:
 
 @lru_cache(maxsize=1024)
 def _sliding_plan(
-    name: str, input_name: str, shape: tuple[int, ...], dtype: np.dtype[Any], ksize: tuple[int, ...],
+    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], ksize: tuple[int, ...],
     strides: tuple[int, ...], items: tuple[tuple[str, Any], ...],
 ) -> Plan:  # fmt: skip
     op, attributes = OPS[name], dict(items)
@@ -234,7 +235,7 @@ def _sliding_plan(
         )
     sizes, windows, steps = ([numbers[axis] for axis in axes] for numbers in (shape, ksize, strides))
     table = sliding_table(name, sizes, windows, steps, pads, ("ksize", "padding"))
-    return _framed(op, table, axes, channel, input_name, shape, dtype, attributes)
+    return _framed(op, table, axes, channel, shape, dtype, attributes)
 
 
 def _explicit(op: Op, pads: tuple[int, ...], ksize: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -283,12 +284,7 @@ def _depthwise_axes(
 
 
 def _fractional_plan(
-    op: Op,
-    input_name: str,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    values: Mapping[str, Any],
-    attributes: dict[str, Any],
+    op: Op, shape: tuple[int, ...], dtype: np.dtype[Any], values: Mapping[str, Any], attributes: dict[str, Any]
 ) -> Plan:
     layout = attributes["data_format"]
     channel = layout.index("C")
@@ -300,7 +296,7 @@ def _fractional_plan(
     else:
         rows = [index_array(op.name, name, as_array(op.name, name, values[name])) for name in names]
     table = _fractional_table(op.name, tuple(sizes), tuple(row.tobytes() for row in rows), attributes["overlapping"])
-    return _framed(op, table, axes, channel, input_name, shape, dtype, attributes)
+    return _framed(op, table, axes, channel, shape, dtype, attributes)
 
 
 @lru_cache(maxsize=256)
@@ -340,7 +336,8 @@ def _drawn(
 
 
 def _ratios(op: Op, given: Any) -> list[float]:
-    if isinstance(given, (str, bytes)) or not hasattr(given, "__len__") or len(given) != 4:
+    listed = isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.ndim == 1)
+    if not listed or len(given) != 4:
         raise bad_value(
             op.name, "pooling_ratio", given, "must be 4 numbers, one for each axis, such as [1.0, 1.44, 1.73, 1.0]"
         )
@@ -353,10 +350,9 @@ def _ratios(op: Op, given: Any) -> list[float]:
 
 
 def _framed(
-    op: Op, table: WindowTable, axes: tuple[int, ...], channel: int, input_name: str, shape: tuple[int, ...],
-    dtype: np.dtype[Any], attributes: Mapping[str, Any],
+    op: Op, table: WindowTable, axes: tuple[int, ...], channel: int, shape: tuple[int, ...], dtype: np.dtype[Any],
+    attributes: Mapping[str, Any],
 ) -> Plan:  # fmt: skip
-    check_size(op.name, input_name, shape, dtype.itemsize)
     first, last = axes[0], axes[-1] + 1
     pooled = (*shape[:first], *table.output_size, *shape[last:])
     return Plan(

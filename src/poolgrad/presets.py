@@ -146,7 +146,8 @@ def torch(
     Raises
     ------
     ValueError
-        Where torch refuses the sizes; for dilation, and for numbers from 2**40.
+        Where torch refuses the sizes (but for ``avg_pool3d``, which alone refuses a kernel larger than the unpadded
+        input); for dilation, and for numbers from 2**40.
     TypeError
         For numbers that are not integers.
 
@@ -226,9 +227,9 @@ def onnx(
     Notes
     -----
     The reference evaluator of onnx 1.23 departs from the text: in an average with ``ceil_mode`` whose last window
-    misses two or more elements it moves all windows to the left; in a max with strides of 1 it reads ``pads`` in
-    another order or not at all, and with larger strides it takes SAME_LOWER for SAME_UPPER with fewer outputs.
-    onnxruntime 1.31 has these right; an average with VALID and ``ceil_mode`` keeps its incomplete window there.
+    misses two or more elements it moves all windows to the left; in a max with strides of 1 it misreads
+    ``pads`` and, but for two axes, fails with SAME; with larger strides SAME_LOWER has outputs too few.
+    onnxruntime 1.31 has these right, but with VALID and ``ceil_mode`` keeps a last window that is not full.
 
     Examples
     --------
@@ -427,7 +428,7 @@ def _counting_table(
         if m <= 0:
             axes.append(_core.Axis.regular(n, 0, 1, 1, 0))
             continue
-        if window <= before or (m - 1) * stride - before >= n:
+        if n == 0 or window <= before or (m - 1) * stride - before >= n:
             raise bad_value(
                 op,
                 names[2],

@@ -306,7 +306,7 @@ def adaptive(input_size: Sizes, output_size: Sizes) -> WindowTable:
                 op, "output_size", m, f"on {n} inputs makes an uneven axis of over {LARGEST_LISTED} entries"
             )
         i = np.arange(m, dtype=np.int64)
-        axes.append(_listed_axis(n, i * n // m, -((-(i + 1) * n) // m), None))
+        axes.append(_listed_axis(op, n, i * n // m, -((-(i + 1) * n) // m), None))
     return WindowTable(axes)
 
 
@@ -368,7 +368,7 @@ def intervals(
             _check_order(op, name, row)
         if d is not None and d.size and d.min() < 1:
             raise bad_value(op, f"divisor[{k}]", int(d.min()), "must be at least 1")
-        axes.append(_listed_axis(n, a, b, d))
+        axes.append(_listed_axis(op, n, a, b, d))
     return WindowTable(axes)
 
 
@@ -447,7 +447,7 @@ def fractional_table(
                 row.tolist(),
                 f"has an empty cell {i}: [{start[i]}, {stop[i]}) on {n} inputs; make its steps at least 1",
             )
-        axes.append(_listed_axis(n, start, stop, None))
+        axes.append(_listed_axis(op, n, start, stop, None))
     return WindowTable(axes)
 
 
@@ -513,7 +513,7 @@ def _check_order(op: str, argument: str, row: npt.NDArray[np.int64]) -> None:
 
 
 def _listed_axis(
-    n: int, start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64], divisor: npt.NDArray[np.int64] | None
+    op: str, n: int, start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64], divisor: npt.NDArray[np.int64] | None
 ) -> _core.Axis:
     """An axis of given windows; equal steps become a rule, which the kernels vectorise."""
     m = start.size
@@ -524,9 +524,7 @@ def _listed_axis(
             if np.array_equal(start, rule) and np.array_equal(stop, np.minimum(rule + window, n)):
                 return _core.Axis.regular(n, m, window, step, 0)
     if n > LARGEST_LISTED:
-        raise value_error(
-            "WindowTable", "input_size", f"={n} is too large for an irregular axis (at most {LARGEST_LISTED})"
-        )
+        raise value_error(op, "input_size", f"={n} is too large for an irregular axis (at most {LARGEST_LISTED})")
     divisors = stop - start if divisor is None else divisor
     return _core.Axis.listed(n, np.ascontiguousarray(start), np.ascontiguousarray(stop), np.ascontiguousarray(divisors))
 

@@ -7,6 +7,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -78,12 +81,34 @@ struct Shape {
     }
 };
 
+// While the interpreter ends, CPython before 3.14 ends a thread that asks for the GIL by unwinding it, and nanobind's frames, which
+// may not be unwound, would abort the process. The thread waits here for the end of the process instead.
+void take_gil(PyThreadState* state) {
+#ifdef __GLIBCXX__
+    try {
+        PyEval_RestoreThread(state);
+    } catch (abi::__forced_unwind&) {
+        for (;;) pause();
+    }
+#else
+    PyEval_RestoreThread(state);
+#endif
+}
+
 // Small calls keep the GIL: giving it up and taking it back costs more than they do.
 template <class Function>
-auto without_gil(int64_t elements, const Function& function) {
+int64_t without_gil(int64_t elements, const Function& function) {
     if (elements < 4096) return function();
-    const nb::gil_scoped_release released;
-    return function();
+    PyThreadState* const state = PyEval_SaveThread();
+    int64_t result;
+    try {
+        result = function();
+    } catch (...) {
+        take_gil(state);
+        throw;
+    }
+    take_gil(state);
+    return result;
 }
 
 void avg_pool(const Input& source, const Output& destination, const Table& table, int64_t outer, int64_t inner, int kind, int workers) {
@@ -91,7 +116,7 @@ void avg_pool(const Input& source, const Output& destination, const Table& table
     shape.check_input(source, "source");
     shape.check_output(destination, "destination");
     const AverageCall call{source.data(), destination.data(), shape.layout(), workers, shape.kind, shape.kind};
-    without_gil(shape.input, [&] { kernels().avg_pool(call); });
+    without_gil(shape.input, [&] { return kernels().avg_pool(call), 0; });
 }
 
 void mean_pool(const Input& source, const Output& destination, const Table& table, int64_t outer, int64_t inner, int kind,
@@ -100,7 +125,7 @@ void mean_pool(const Input& source, const Output& destination, const Table& tabl
     shape.check_input(source, "source");
     check_bytes(destination, product({shape.output, item_size(Kind(destination_kind))}, "destination"), "destination");
     const AverageCall call{source.data(), destination.data(), shape.layout(), workers, shape.kind, Kind(destination_kind)};
-    without_gil(shape.input, [&] { kernels().mean_pool(call); });
+    without_gil(shape.input, [&] { return kernels().mean_pool(call), 0; });
 }
 
 void avg_pool_grad(const Input& source, const Output& destination, const Table& table, int64_t outer, int64_t inner, int kind, int workers) {
@@ -108,7 +133,7 @@ void avg_pool_grad(const Input& source, const Output& destination, const Table& 
     shape.check_output(source, "source");
     shape.check_input(destination, "destination");
     const AverageCall call{source.data(), destination.data(), shape.layout(), workers, shape.kind, shape.kind};
-    without_gil(shape.input, [&] { kernels().avg_pool_grad(call); });
+    without_gil(shape.input, [&] { return kernels().avg_pool_grad(call), 0; });
 }
 
 void max_pool(const Input& source, const std::optional<Output>& values, const std::optional<Output>& winners, const Table& table,
@@ -119,7 +144,7 @@ void max_pool(const Input& source, const std::optional<Output>& values, const st
     call.source = source.data();
     if (values) shape.check_output(*values, "values"), call.values = values->data();
     if (winners) shape.check_winners(*winners), call.winners = winners->data();
-    without_gil(shape.input, [&] { kernels().max_pool(call); });
+    without_gil(shape.input, [&] { return kernels().max_pool(call), 0; });
 }
 
 int64_t max_pool_grad(const Input& grad, const Input& winners, const Output& destination, const Table& table, int64_t outer,
@@ -184,7 +209,7 @@ void limit_copy(const Input& source, const Output& destination, int64_t read_byt
     if (read_bytes < 0 || read_bytes > int64_t(source.nbytes()) || write_bytes < 0 || write_bytes > int64_t(destination.nbytes()))
         throw std::invalid_argument("limit_copy: read_bytes and write_bytes must fit the arrays");
     const CopyCall call{source.data(), destination.data(), read_bytes, write_bytes, streaming, workers};
-    without_gil(read_bytes + write_bytes, [&] { kernels().limit_copy(call); });
+    without_gil(read_bytes + write_bytes, [&] { return kernels().limit_copy(call), 0; });
 }
 
 int64_t scratch_peak(bool reset) {

@@ -58,7 +58,7 @@ def _convert(op: str, argument: str, value: object) -> Array:
         return bits.view(BFLOAT16)
     try:
         if hasattr(value, "__array__") or not hasattr(value, "__dlpack__"):
-            array = np.asarray(value)
+            array = np.asanyarray(value)
         else:
             array = np.from_dlpack(value)
     except MemoryError:
@@ -67,7 +67,7 @@ def _convert(op: str, argument: str, value: object) -> Array:
         raise bad_type(op, argument, value, f"cannot become a NumPy array ({shown(str(error))})") from None
     if isinstance(array, np.ma.MaskedArray):
         raise type_error(op, argument, " is a masked array, which pooling would read through; use array.filled(...)")
-    return array
+    return array.view(np.ndarray)
 
 
 def kind_of(op: str, argument: str, dtype: np.dtype[Any], allowed: tuple[str, ...]) -> int:

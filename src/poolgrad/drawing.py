@@ -7,8 +7,7 @@ colours, not as it has cells; windows are four paths, told apart where they over
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from html import escape
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +96,7 @@ def draw(w: WindowTable, x: npt.ArrayLike | None = None, grad: npt.ArrayLike | N
 # ---- what is shown --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Planes:
+class _Planes(NamedTuple):
     """The beginning of an array: ``values[plane, row, column]``; ``of_input`` says which side's size it has."""
 
     values: Numbers
@@ -106,8 +104,7 @@ class _Planes:
     deep: bool
 
 
-@dataclass(frozen=True)
-class _Panel:
+class _Panel(NamedTuple):
     title: str
     width: float
     height: float
@@ -234,7 +231,7 @@ def _bars(windows: list[tuple[int, int, int]], size: int, cell: int, *, across: 
         x, y, width, height = place if across else (place[1], place[0], place[3], place[2])
         shape = f'x="{x}" y="{y}" width="{width}" height="{height}" rx="2"'
         colour = COLOURS[i % 2] if across else COLOURS[2 * (i % 2)]
-        label = escape(f"window {i}: {start}:{stop}, divisor {divisor}")
+        label = _escape(f"window {i}: {start}:{stop}, divisor {divisor}")
         bars.append(f'<rect {shape} fill="{colour}"><title>{label}</title></rect>')
     return bars, 8.0 * len(ends) + 3
 
@@ -293,8 +290,17 @@ def _short(value: float) -> str:
 # ---- the sheet ------------------------------------------------------------------------------------------------
 
 
+def _escape(words: str) -> str:
+    """What `html.escape` does, whose import would cost more than this module."""
+    for character, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
+        words = words.replace(character, f"&{name};")
+    return words
+
+
 def _text(x: float, y: float, words: str, size: int, colour: str = "#33373d", anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{escape(words)}</text>'
+    return (
+        f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{_escape(words)}</text>'
+    )
 
 
 def _sheet(w: WindowTable, shown: tuple[int, ...], rows: list[list[_Panel]]) -> str:
@@ -315,7 +321,7 @@ def _sheet(w: WindowTable, shown: tuple[int, ...], rows: list[list[_Panel]]) -> 
         deep += 28 + max((panel.height for panel in row), default=0)
     body += [_text(12, deep + 18 + 14 * line, words, 10) for line, words in enumerate(caption)]
     height = deep + 26 + 14 * (len(caption) - 1)
-    label = escape(f"Windows of {w.input_size} to {w.output_size}")
+    label = _escape(f"Windows of {w.input_size} to {w.output_size}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}" font-family="system-ui, sans-serif">'

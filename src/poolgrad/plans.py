@@ -294,9 +294,14 @@ def _fractional_plan(
     if op.windows == "ratios":
         rows = _drawn(op, shape, axes, values["pooling_ratio"], attributes)
     else:
-        rows = [index_array(op.name, name, as_array(op.name, name, values[name])) for name in names]
+        rows = [_sequence(op, name, values[name]) for name in names]
     table = _fractional_table(op.name, tuple(sizes), tuple(row.tobytes() for row in rows), attributes["overlapping"])
     return _framed(op, table, axes, channel, shape, dtype, attributes)
+
+
+def _sequence(op: Op, name: str, value: Any) -> npt.NDArray[np.int64]:
+    listed = isinstance(value, (list, tuple))  # a list is looked at number by number: True is not 1
+    return index_array(op.name, name, value if listed else as_array(op.name, name, value))
 
 
 @lru_cache(maxsize=256)

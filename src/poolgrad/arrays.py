@@ -50,7 +50,7 @@ def _convert(op: str, argument: str, value: object) -> Array:
         raise type_error(op, argument, f" is a {kind} that requires grad; pass {argument}.detach()")
     if getattr(value, "is_sparse", False):
         raise type_error(op, argument, f" is a sparse {kind}; pass {argument}.to_dense()")
-    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] not in (1, 3):
+    if not _is_on_cpu(value):
         raise type_error(op, argument, f" is a {kind} on another device; poolgrad computes on the CPU: copy it there")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
@@ -68,6 +68,15 @@ def _convert(op: str, argument: str, value: object) -> Array:
     if isinstance(array, np.ma.MaskedArray):
         raise type_error(op, argument, " is a masked array, which pooling would read through; use array.filled(...)")
     return array.view(np.ndarray)
+
+
+def _is_on_cpu(value: object) -> bool:
+    if not hasattr(value, "__dlpack_device__"):
+        return True
+    try:
+        return value.__dlpack_device__()[0] in (1, 3)  # kDLCPU, kDLCUDAHost
+    except Exception:
+        return False  # a device that DLPack has no number for, such as PyTorch's "meta"
 
 
 def kind_of(op: str, argument: str, dtype: np.dtype[Any], allowed: tuple[str, ...]) -> int:

@@ -1,0 +1,110 @@
+"""Arrays from and to files: ``.npy``, and ``.npz`` for several; a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import ml_dtypes
+import numpy as np
+
+from ..arrays import BFLOAT16, Array
+
+__all__ = ["Problem", "as_dtype", "check_target", "read", "write"]
+
+NAMES = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+class Problem(Exception):
+    """A mistake in what was typed or in a file; its text is the one line the user sees."""
+
+
+def read(option: str, text: str) -> Array:
+    """The array of ``file.npy``, or of ``file.npz:name``. Memory-mapped, so a false header allocates nothing."""
+    path, name = text, ""
+    if ".npz:" in text and not os.path.exists(text):
+        path, _, name = text.rpartition(":")
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) == b"PK":  # a zip file, empty or not
+                file.seek(0)
+                return _from_npz(option, text, path, name, file)
+        mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped.view(np.ndarray)
+    except FileNotFoundError:
+        raise Problem(f"{option} {text}: there is no such file") from None
+    except OSError as error:
+        raise Problem(f"{option} {text}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, EOFError, SyntaxError, TypeError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Problem(f"{option} {text}: is not an array saved by numpy.save ({reason})") from None
+
+
+def _from_npz(option: str, text: str, path: str, name: str, file: IO[bytes]) -> Array:
+    with np.load(file, allow_pickle=False) as arrays:
+        if name in arrays.files:
+            array: Array = arrays[name]
+            return array
+        names = " or ".join(f"{path}:{key}" for key in arrays.files) or "but this file has none"
+    raise Problem(f"{option} {text}: say which array: {names}")
+
+
+def as_dtype(option: str, text: str, array: Array, dtype: np.dtype[Any] | None) -> Array:
+    """``array`` in the dtype the user said; NumPy's files hold bfloat16 as 2-byte void."""
+    bits = array.dtype.itemsize == 2 and array.dtype.kind in "Vu"
+    if dtype is None:
+        if array.dtype.kind == "V":
+            remedy = "for bfloat16 say --dtype bfloat16" if bits else "save plain numbers"
+            raise Problem(f"{option} {text}: holds {array.dtype} data; {remedy}")
+        return array
+    if dtype == BFLOAT16 and bits:
+        return array.view(np.uint16).view(BFLOAT16)
+    floating = array.dtype.kind == "f" or array.dtype == BFLOAT16
+    if array.dtype.kind not in "iuf" or (floating and dtype.kind in "iu"):
+        raise Problem(f"{option} {text}: holds {array.dtype}, which --dtype {dtype} would not keep; save it as {dtype}")
+    return array.astype(dtype, copy=False)
+
+
+def check_target(option: str, text: str, ending: str, reason: str) -> Path:
+    """Where to write, before anything is computed: the right ending, in a folder that is there."""
+    if not text.endswith(ending):
+        raise Problem(f"{option} {text}: {reason}; name a {ending} file, e.g. {Path(text).stem or 'result'}{ending}")
+    target = Path(os.path.realpath(text))
+    if not target.parent.is_dir():
+        raise Problem(f"{option} {text}: there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise Problem(f"{option} {text}: the folder {target.parent} cannot be written")
+    # A finished file is renamed over the target, which would do harm to a device or a folder.
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        raise Problem(f"{option} {text}: is there and is not a regular file")
+    return target
+
+
+def write(target: Path, arrays: Mapping[str, Array]) -> None:
+    """One array as ``.npy``, or all as ``.npz`` under their names."""
+    if target.suffix == ".npz":
+        named: dict[str, Any] = dict(arrays)
+        write_whole(target, lambda file: np.savez(file, **named))
+    else:
+        (array,) = arrays.values()
+        write_whole(target, lambda file: np.save(file, array, allow_pickle=False))
+
+
+def write_whole(target: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """What ``fill`` writes becomes ``target`` at once, or leaves nothing behind."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "xb") as file:
+            fill(file)
+        os.replace(part, target)
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+        if isinstance(error, OSError):
+            raise Problem(f"{target}: cannot be written ({error.strerror or error})") from None
+        raise

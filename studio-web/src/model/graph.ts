@@ -1,0 +1,137 @@
+// The document: blocks and wires. Every function takes a graph and returns a new one; unchanged blocks keep their identity,
+// so the view redraws only what changed.
+import type { Block, BlockType, Catalogue, Edit, End, Graph, View, Wire } from "./types.ts";
+import type { Parsed } from "./properties.ts";
+
+export const emptyGraph = (): Graph => ({ version: 1, title: "Untitled", summary: "", blocks: [], wires: [] });
+
+export const blockOf = (graph: Graph, id: string): Block | undefined => graph.blocks.find((block) => block.id === id);
+export const typeOf = (catalogue: Catalogue, op: string): BlockType | undefined => catalogue.blocks.find((type) => type.name === op);
+export const wireInto = (graph: Graph, block: string, pin: string): Wire | undefined => graph.wires.find((wire) => wire.to[0] === block && wire.to[1] === pin);
+export const sameEnd = (a: End, b: End): boolean => a[0] === b[0] && a[1] === b[1];
+export const tensorKey = (end: End): string => `${end[0]}/${end[1]}`;
+
+export function newId(graph: Graph, prefix = "b"): string {
+  const taken = new Set(graph.blocks.map((block) => block.id));
+  for (let n = graph.blocks.length + 1; ; n += 1) if (!taken.has(`${prefix}${n}`)) return `${prefix}${n}`;
+}
+
+export function makeBlock(graph: Graph, type: BlockType, x: number, y: number): Block {
+  const properties = Object.fromEntries(type.properties.map((property) => [property.name, property.default]));
+  return { id: newId(graph), op: type.name, x: Math.round(x), y: Math.round(y), properties };
+}
+
+export const addBlock = (graph: Graph, block: Block): Graph => ({ ...graph, blocks: [...graph.blocks, block] });
+
+const changeBlock = (graph: Graph, id: string, change: (block: Block) => Block): Graph =>
+  ({ ...graph, blocks: graph.blocks.map((block) => (block.id === id ? change(block) : block)) });
+
+export function removeBlocks(graph: Graph, ids: ReadonlySet<string>): Graph {
+  if (ids.size === 0) return graph;
+  return {
+    ...graph,
+    blocks: graph.blocks.filter((block) => !ids.has(block.id)),
+    wires: graph.wires.filter((wire) => !ids.has(wire.from[0]) && !ids.has(wire.to[0])),
+  };
+}
+
+export function moveBlocks(graph: Graph, places: ReadonlyMap<string, { x: number; y: number }>): Graph {
+  let moved = false;
+  const blocks = graph.blocks.map((block) => {
+    const place = places.get(block.id);
+    if (!place || (place.x === block.x && place.y === block.y)) return block;
+    moved = true;
+    return { ...block, x: Math.round(place.x), y: Math.round(place.y) };
+  });
+  return moved ? { ...graph, blocks } : graph;
+}
+
+export const setProperty = (graph: Graph, id: string, name: string, text: string): Graph =>
+  changeBlock(graph, id, (block) => (block.properties[name] === text ? block : { ...block, properties: { ...block.properties, [name]: text } }));
+
+export const setLabel = (graph: Graph, id: string, label: string): Graph =>
+  changeBlock(graph, id, ({ label: _, ...block }) => (label === "" ? block : { ...block, label }));
+
+export const setView = (graph: Graph, id: string, view: View): Graph =>
+  changeBlock(graph, id, (block) => ({ ...block, ui: { ...block.ui, ...view } }));
+
+/** A pin takes one wire: a new one replaces the old. */
+export const connect = (graph: Graph, wire: Wire): Graph =>
+  ({ ...graph, wires: [...graph.wires.filter((other) => !sameEnd(other.to, wire.to)), wire] });
+
+export const disconnect = (graph: Graph, to: End): Graph =>
+  ({ ...graph, wires: graph.wires.filter((wire) => !sameEnd(wire.to, to)) });
+
+/** What the server proposes to mend a problem, as one step. */
+export function applyEdits(graph: Graph, edits: readonly Edit[]): Graph {
+  return edits.reduce((now, edit) => {
+    if ("set" in edit) return setProperty(now, ...edit.set);
+    if ("add_block" in edit) return blockOf(now, edit.add_block.id) ? now : addBlock(now, edit.add_block);
+    if ("add_wire" in edit) return connect(now, edit.add_wire);
+    return disconnect(now, edit.remove_wire);
+  }, graph);
+}
+
+export function copyOf(graph: Graph, ids: ReadonlySet<string>): Graph {
+  return {
+    ...graph,
+    blocks: graph.blocks.filter((block) => ids.has(block.id)),
+    wires: graph.wires.filter((wire) => ids.has(wire.from[0]) && ids.has(wire.to[0])),
+  };
+}
+
+/** Adds the blocks of `piece` under new ids, moved by (dx, dy); wires among them come along. */
+export function paste(graph: Graph, piece: Graph, dx: number, dy: number): { graph: Graph; ids: string[] } {
+  const names = new Map<string, string>();
+  let now = graph;
+  for (const block of piece.blocks) {
+    const id = newId(now);
+    names.set(block.id, id);
+    now = addBlock(now, { ...block, id, x: Math.round(block.x + dx), y: Math.round(block.y + dy) });
+  }
+  for (const wire of piece.wires) {
+    const [from, to] = [names.get(wire.from[0]), names.get(wire.to[0])];
+    if (from !== undefined && to !== undefined) now = connect(now, { from: [from, wire.from[1]], to: [to, wire.to[1]] });
+  }
+  return { graph: now, ids: [...names.values()] };
+}
+
+export const toText = (graph: Graph): string => JSON.stringify(graph, null, 1);
+
+/** Text that claims to be a graph, checked field by field: a pasted file must not break the page. */
+export function parseGraph(text: string): Parsed<Graph> {
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    return { ok: false, message: "this is not JSON" };
+  }
+  const problem = graphProblem(data);
+  if (problem !== null) return { ok: false, message: problem };
+  const graph = data as Graph;
+  return { ok: true, value: { ...graph, title: String(graph.title ?? "Untitled"), summary: String(graph.summary ?? "") } };
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+const isEnd = (value: unknown): boolean => Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "string");
+
+function graphProblem(data: unknown): string | null {
+  if (!isRecord(data)) return "a graph is a JSON object with version, blocks and wires";
+  if (data.version !== 1) return `this page reads graphs of version 1; this one says ${JSON.stringify(data.version)}`;
+  if (!Array.isArray(data.blocks) || !Array.isArray(data.wires)) return "blocks and wires must be lists";
+  const ids = new Set<unknown>();
+  for (const [n, block] of data.blocks.entries()) {
+    if (!isRecord(block) || typeof block.id !== "string" || typeof block.op !== "string") return `block ${n} needs an id and an op`;
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(block.id)) return `block id ${JSON.stringify(block.id)} may only have letters, digits, _ and -`;
+    if (ids.has(block.id)) return `block id ${block.id} is there twice`;
+    if (!Number.isFinite(block.x) || !Number.isFinite(block.y)) return `block ${block.id} needs numbers x and y`;
+    if (!isRecord(block.properties) || !Object.values(block.properties).every((value) => typeof value === "string")) return `block ${block.id} needs properties that are texts`;
+    ids.add(block.id);
+  }
+  for (const [n, wire] of data.wires.entries()) {
+    if (!isRecord(wire) || !isEnd(wire.from) || !isEnd(wire.to)) return `wire ${n} needs from and to, each [block, pin]`;
+    const [from, to] = [wire.from as string[], wire.to as string[]];
+    if (!ids.has(from[0]) || !ids.has(to[0])) return `wire ${n} names a block that is not there`;
+  }
+  return null;
+}

@@ -1,0 +1,160 @@
+// The state of the page: the document with its history, what is selected, the last result, and what is open on top.
+import { begin, record, redo, undo, type History } from "../model/history.ts";
+import { addBlock, applyEdits, connect, copyOf, emptyGraph, makeBlock, paste, removeBlocks, tensorKey, typeOf } from "../model/graph.ts";
+import { addGradient, freePlace, type Size } from "../model/gradient.ts";
+import { axesOf, gradientKeys, groupsOf, type Group } from "../model/relations.ts";
+import type { Header } from "../model/npy.ts";
+import type { Loose } from "../model/wiring.ts";
+import type { BlockType, Catalogue, Edit, End, GalleryEntry, Graph, Problem, RunResult, Wire } from "../model/types.ts";
+import { Store } from "./store.ts";
+
+export interface PaletteRequest { readonly screen: { x: number; y: number }; readonly place: { x: number; y: number }; readonly loose: (Loose & { end: End }) | null }
+/** A .npy file to be opened into a Tensor block: `header` is read already; over the limit a crop is asked for. */
+export interface OpenRequest { readonly block: string; readonly file: File; readonly header: Header }
+
+export type Dialog = "gallery" | "help" | "paste" | "new" | { readonly python: string; readonly target: string } | { readonly open: OpenRequest } | null;
+export interface Toast { readonly text: string; readonly tone: "plain" | "bad" | "heard"; /* heard: for a screen reader only, the eye sees it anyway */ readonly at: number }
+
+export interface AppState {
+  readonly phase: "loading" | "ready" | "failed";
+  readonly failure: string;
+  readonly catalogue: Catalogue;
+  readonly gallery: readonly GalleryEntry[];
+  readonly history: History<Graph>;
+  readonly selected: ReadonlySet<string>;
+  readonly selectedWires: ReadonlySet<string>;  // keys of the pins they go into
+  readonly result: RunResult | null;
+  readonly running: boolean;
+  readonly runError: string | null;
+  readonly readOnly: boolean;
+  readonly palette: PaletteRequest | null;
+  readonly dialog: Dialog;
+  readonly toast: Toast | null;
+  readonly reveal: string | null; // block that should be in sight
+  readonly fitRequest: number;    // counts up when the canvas should show everything
+  readonly focusField: string | null;  // property or pin that the inspector should focus
+}
+
+const NO_CATALOGUE: Catalogue = { library: "", graph_version: 1, limits: { graph_bytes: 0, upload_bytes: 0, blocks: 0, rank: 0, elements: 0 }, accepts: {}, dtypes: [], blocks: [] };
+
+export const app = new Store<AppState>({
+  phase: "loading", failure: "", catalogue: NO_CATALOGUE, gallery: [], history: begin(emptyGraph()), selected: new Set(), selectedWires: new Set(), result: null,
+  running: false, runError: null, readOnly: false, palette: null, dialog: null, toast: null, reveal: null, fitRequest: 0, focusField: null,
+});
+
+export const graphNow = (): Graph => app.get().history.present;
+
+/** Sizes of blocks as they are drawn, filled in by the canvas; used to place new blocks without overlap. */
+export const drawnSizes = new Map<string, Size>();
+export const sizeOf = (id: string): Size => drawnSizes.get(id) ?? { width: 264, height: 190 };
+
+export function edit(next: Graph, group: string | null = null): void {
+  if (app.get().readOnly) return;
+  app.set((now) => ({ history: record(now.history, next, group) }));
+}
+
+/** A change of view (a slice, a scale): kept in the file, but not a step that undo would take back. Allowed on a read-only page too. */
+export const amend = (next: Graph): void => app.set((now) => ({ history: { ...now.history, present: next } }));
+
+export const undoEdit = (): void => app.set((now) => ({ history: undo(now.history) }));
+export const redoEdit = (): void => app.set((now) => ({ history: redo(now.history) }));
+
+export const select = (ids: Iterable<string>): void => app.set({ selected: new Set(ids) });
+export const say = (text: string, tone: Toast["tone"] = "plain"): void => app.set({ toast: { text, tone, at: Date.now() } });
+
+/** Puts another graph in place of this one; undo brings the old one back. */
+export function openGraph(graph: Graph): void {
+  app.set((now) => ({ history: record(now.history, graph), selected: new Set(), dialog: null, palette: null, fitRequest: now.fitRequest + 1 }));
+}
+
+/** The first property is what a person types next; a block without any has wires to choose. */
+export const firstField = (type: BlockType): string | null => type.properties[0]?.name ?? type.pins[0]?.name ?? null;
+
+export function addFromPalette(op: string, pin: string | null, request: PaletteRequest): void {
+  const { catalogue } = app.get();
+  const graph = graphNow();
+  const type = typeOf(catalogue, op)!;
+  if (graph.blocks.length >= catalogue.limits.blocks) return say(`A page holds at most ${catalogue.limits.blocks} blocks`, "bad");
+  const made = makeBlock(graph, type, request.place.x, request.place.y);
+  const block = request.loose ? made : { ...made, ...freePlace(graph, made, sizeOf) };
+  let next = addBlock(graph, block);
+  if (request.loose && pin !== null) {
+    const wire: Wire = request.loose.direction === "out" ? { from: request.loose.end, to: [block.id, pin] } : { from: [block.id, pin], to: request.loose.end };
+    next = connect(next, wire);
+  }
+  edit(next);
+  app.set({ palette: null, selected: new Set([block.id]), focusField: firstField(type), reveal: block.id });
+  say(`${op} added`, "heard");
+}
+
+export function mend(problem: Problem): void {
+  if (!problem.fix) return;
+  edit(applyEdits(graphNow(), problem.fix.patch as Edit[]));
+  say(problem.fix.label);
+}
+
+export function gradientOf(id: string, fill: "ones" | "one-hot"): void {
+  const { catalogue, result } = app.get();
+  const graph = graphNow();
+  const block = graph.blocks.find((entry) => entry.id === id)!;
+  const first = typeOf(catalogue, block.op)!.outputs[0]!.name;
+  const info = result?.blocks[id]?.outputs[first];
+  const done = addGradient(graph, catalogue, id, { fill, dtype: info?.dtype ?? null, shape: info?.shape ?? null, sizes: sizeOf });
+  if (!done) return;
+  edit(done.graph);
+  app.set((now) => ({ selected: new Set([done.gradient]), fitRequest: now.fitRequest + 1 }));
+  say(`${typeOf(catalogue, block.op)!.gradient!.op} added and wired`, "heard");
+}
+
+export function removeSelected(): void {
+  const { selected, selectedWires } = app.get();
+  if (selected.size === 0 && selectedWires.size === 0) return;
+  const graph = removeBlocks(graphNow(), selected);
+  edit({ ...graph, wires: graph.wires.filter((wire) => !selectedWires.has(tensorKey(wire.to))) });
+  app.set({ selected: new Set(), selectedWires: new Set() });
+  say(selected.size > 0 ? `${selected.size} block${selected.size === 1 ? "" : "s"} removed` : "Wire removed");
+}
+
+export const selectedCopy = (): Graph => copyOf(graphNow(), app.get().selected);
+
+export function pastePiece(piece: Graph, dx = 40, dy = 40): void {
+  const { catalogue } = app.get();
+  const graph = graphNow();
+  if (graph.blocks.length + piece.blocks.length > catalogue.limits.blocks) return say(`A page holds at most ${catalogue.limits.blocks} blocks`, "bad");
+  const done = paste(graph, piece, dx, dy);
+  edit(done.graph);
+  select(done.ids);
+  say(`${done.ids.length} block${done.ids.length === 1 ? "" : "s"} pasted`);
+}
+
+export interface Derived {
+  readonly groups: readonly Group[];
+  readonly axes: ReadonlyMap<string, readonly number[]>;
+  readonly gradients: ReadonlySet<string>;
+  readonly problems: ReadonlyMap<string, readonly Problem[]>;
+}
+
+let memo: { graph: Graph; result: RunResult | null; catalogue: Catalogue; value: Derived } | null = null;
+
+/** What follows from graph and result together; worked out once for each pair. */
+export function derived(state: AppState): Derived {
+  const { result, catalogue } = state;
+  const graph = state.history.present;
+  if (memo && memo.graph === graph && memo.result === result && memo.catalogue === catalogue) return memo.value;
+  const groups = groupsOf(graph, catalogue, result?.blocks ?? {});
+  const value: Derived = { groups, axes: axesOf(groups), gradients: gradientKeys(graph, catalogue), problems: problemsBy(result) };
+  memo = { graph, result, catalogue, value };
+  return value;
+}
+
+const NO_PROBLEMS = new Map<string, readonly Problem[]>();
+let problemMemo: { result: RunResult; value: ReadonlyMap<string, readonly Problem[]> } | null = null;
+
+function problemsBy(result: RunResult | null): ReadonlyMap<string, readonly Problem[]> {
+  if (!result) return NO_PROBLEMS;
+  if (problemMemo?.result === result) return problemMemo.value;
+  const value = new Map<string, Problem[]>();
+  for (const problem of result.problems) value.set(problem.node ?? "", [...(value.get(problem.node ?? "") ?? []), problem]);
+  problemMemo = { result, value };
+  return value;
+}

@@ -1,0 +1,46 @@
+// With nothing selected the inspector is about the page: its title, what is wrong, and a list of the blocks.
+import { app, edit, graphNow, select } from "../state/app.ts";
+import { useStore } from "../state/store.ts";
+import { Problems } from "./BlockNode.tsx";
+import { blockName } from "./Wires.tsx";
+import { openPaletteByKey } from "./Toolbar.tsx";
+
+export function PageInspector() {
+  const graph = useStore(app, (state) => state.history.present);
+  const result = useStore(app, (state) => state.result);
+  const problems = result?.problems ?? [];
+  return (
+    <>
+      <div className="field page-title"><label htmlFor="page-title">Title</label><input id="page-title" type="text" value={graph.title} onChange={(event) => edit({ ...graphNow(), title: event.target.value }, "title")} /></div>
+      <div className="field"><label htmlFor="page-summary">What it shows</label><textarea id="page-summary" rows={5} value={graph.summary} onChange={(event) => edit({ ...graphNow(), summary: event.target.value }, "summary")} /></div>
+      {problems.length > 0 && (
+        <section>
+          <h3>To mend</h3>
+          {problems.map((problem, n) => (
+            <div key={n} className="page-problem">
+              {problem.node !== null && <button type="button" className="link" onClick={() => select([problem.node!])}>{blockName(problem.node)}</button>}
+              <Problems problems={[problem]} />
+            </div>
+          ))}
+        </section>
+      )}
+      <section>
+        <h3>Blocks</h3>
+        {graph.blocks.length === 0 && <p className="quiet-text">An empty page. Add a block to begin.</p>}
+        <ul className="block-list">
+          {graph.blocks.map((block) => (
+            <li key={block.id}><button type="button" className="link" onClick={() => select([block.id])}><span>{blockName(block.id)}</span><span className={`status status-${result?.blocks[block.id]?.status ?? "waiting"}`} /></button></li>
+          ))}
+        </ul>
+        <button type="button" onClick={openPaletteByKey}>Add block <kbd>/</kbd></button>
+      </section>
+      <section>
+        <h3>Pins</h3>
+        <ul className="pin-legend">
+          <li><span className="swatch kind-tensor" aria-hidden="true" /> tensor</li><li><span className="swatch kind-shape" aria-hidden="true" /> shape</li>
+          <li><span className="swatch kind-sequence" aria-hidden="true" /> sequence</li><li><span className="swatch kind-indices" aria-hidden="true" /> indices</li>
+        </ul>
+      </section>
+    </>
+  );
+}

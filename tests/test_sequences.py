@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools import record_sequences
 
 from poolgrad import sequences
+from tools import record_sequences
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "fractional_sequences.json").read_text())
 
@@ -229,21 +229,13 @@ INTEGER = "is not an integer; give a Python or NumPy integer"
         ((5, (2, 2), 1, 1), TypeError, "ratio=(2, 2) is not a number; give a float of at least 1"),
         ((0, 1, 1, 1), ValueError, f"size=0 {SIZE_RANGE}"),
         ((-3, 1, 1, 1), ValueError, f"size=-3 {SIZE_RANGE}"),
-        (
-            (2**31, 2, 1, 1),
-            ValueError,
-            f"size=2147483648 {SIZE_RANGE}",
-        ),
+        ((2**31, 2, 1, 1), ValueError, f"size=2147483648 {SIZE_RANGE}"),
         ((5.0, 2, 1, 1), TypeError, f"size=5.0 {INTEGER}"),
         ((True, 1, 1, 1), TypeError, f"size=True {INTEGER}"),
         (("5", 1, 1, 1), TypeError, f"size='5' {INTEGER}"),
         (((5, 6.0), 1, 1, 1), TypeError, f"size[1]=6.0 {INTEGER}"),
         (((5, 6), (2, 7), 1, 1), ValueError, "ratio[1]=7 is out of range; give a ratio from 1 to size[1]=6"),
-        (
-            ((5, 6), (2,), 1, 1),
-            ValueError,
-            ENTRIES,
-        ),
+        (((5, 6), (2,), 1, 1), ValueError, ENTRIES),
         (((), 2, 1, 1), ValueError, "size=() is empty; give at least one size"),
         ((5, 2, 2**63, 1), ValueError, f"seed=9223372036854775808 {SEED_RANGE}"),
         ((5, 2, 1, -(2**63) - 1), ValueError, f"seed2=-9223372036854775809 {SEED_RANGE}"),
@@ -279,9 +271,7 @@ def test_errors_of_a_ratio_no_float_holds() -> None:
 
 
 def test_errors_of_flags_and_rng() -> None:
-    with pytest.raises(
-        TypeError, match=r"sequences\.tensorflow: pseudo_random='no' is not a bool; give True or"
-    ):
+    with pytest.raises(TypeError, match=r"sequences\.tensorflow: pseudo_random='no' is not a bool; give True or"):
         sequences.tensorflow(5, 2, 1, 1, pseudo_random="no")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"sequences\.graham: random=0 is not a bool; give True or False"):
         sequences.graham(5, 2, random=0)  # type: ignore[call-overload]

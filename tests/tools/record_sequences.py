@@ -60,9 +60,7 @@ def packed(sequence: list[int]) -> str:
     lengths = [stop - start for start, stop in itertools.pairwise(sequence)]
     shorter = sequence[-1] // len(lengths)
     if sequence[0] != 0 or not {shorter, shorter + 1}.issuperset(lengths):
-        raise ValueError(
-            f"not a sequence of cells of {shorter} and {shorter + 1} elements from 0: {sequence}"
-        )
+        raise ValueError(f"not a sequence of cells of {shorter} and {shorter + 1} elements from 0: {sequence}")
     return "".join(str(length - shorter) for length in lengths)
 
 

@@ -1,0 +1,542 @@
+"""The studio as a person uses it, by mouse and by keyboard alone, in a real browser."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser_page import CHROMIUM, StudioPage, served
+from page_graphs import average_gradient, page
+
+from poolgrad import raw_ops
+from poolgrad.studio import catalogue, pages
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from browser_page import ARGUMENTS
+
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served() as found:
+        yield found
+
+
+@pytest.fixture
+def studio(browser: Any, address: str) -> Iterator[StudioPage]:
+    opened = StudioPage(browser, address).open()
+    yield opened
+    opened.close()
+
+
+def downloaded(studio: StudioPage, act: Any) -> tuple[str, bytes]:
+    with studio.tab.expect_download() as waiting:
+        act()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+
+# ---- the first look -------------------------------------------------------------------------------------------
+
+
+def test_the_first_page_shows_heat_maps_within_two_seconds(browser: Any, address: str) -> None:
+    times = []
+    for _ in range(3):
+        opened = StudioPage(browser, address)
+        start = time.monotonic()
+        opened.tab.goto(opened.address)
+        opened.tab.wait_for_selector(".react-flow__node[data-id='grad'] .heat-cells img")
+        times.append(time.monotonic() - start)
+        assert "AvgPool3D and its gradient" in opened.tab.locator("header.toolbar").inner_text()
+        assert opened.status().startswith("ran in")
+        opened.close()
+    assert min(times) < 2, times
+
+
+def test_the_token_leaves_the_address_bar_and_survives_a_reload(studio: StudioPage) -> None:
+    assert "token" not in studio.tab.url
+    studio.tab.reload()
+    assert studio.status().startswith("ran in")
+
+
+def test_without_the_token_the_page_says_what_to_do(browser: Any, address: str) -> None:
+    opened = StudioPage(browser, address.split("#")[0])
+    opened.tab.goto(opened.address)
+    opened.tab.get_by_text("address").first.wait_for()
+    assert "terminal" in opened.tab.locator("body").inner_text()
+    opened.complaints = [text for text in opened.complaints if "401" not in text]
+    opened.close()
+
+
+@pytest.mark.parametrize("number", range(len(pages.GALLERY)))
+def test_every_gallery_graph_opens_and_runs(studio: StudioPage, number: int) -> None:
+    graph = pages.gallery()[number]
+    studio.tab.get_by_role("button", name="Gallery").click()
+    studio.tab.get_by_role("dialog").get_by_role("button", name=graph["title"]).click()
+    assert studio.status().startswith("ran in")
+    for block in graph["graph"]["blocks"]:
+        if block["op"] not in ("Shape", "Sequence", "ShapeOf"):
+            studio.heat(block["id"]).locator("img").wait_for()
+
+
+# ---- building a graph -----------------------------------------------------------------------------------------
+
+
+def check_the_example(studio: StudioPage) -> None:
+    """The graph on the page is the documents' example, and the page shows the library's own result."""
+    studio.ran()
+    grad = studio.block("AvgPool3DGrad")
+    viewer = studio.block("Viewer")["id"]
+    assert studio.status().startswith("ran in")
+    assert "(1, 8, 6, 4, 1) float32" in studio.node(viewer).inner_text()
+    expected = raw_ops.AvgPool3DGrad(
+        [1, 8, 6, 4, 1], np.ones((1, 2, 2, 2, 1), "float32"), [1, 2, 2, 2, 1], [1, 4, 3, 2, 1], "SAME"
+    )
+    assert expected[0, 0, 0, 0, 0] == 0.125
+    assert grad["properties"]["padding"] == "SAME"
+
+
+def test_a_graph_from_nothing_by_mouse(studio: StudioPage) -> None:
+    tab = studio.tab
+    studio.empty()
+    places = {"Shape": (60, 110), "Tensor": (60, 330), "AvgPool3DGrad": (370, 110), "Viewer": (660, 110)}
+    for name, place in places.items():
+        tab.mouse.dblclick(*place)
+        tab.get_by_role("combobox", name="Name of the block").fill(name)
+        tab.get_by_role("option", name=re.compile(rf"^{name}\b")).first.click()
+    ids = {name: studio.block(name)["id"] for name in places}
+    studio.select(ids["Shape"])
+    studio.field("values").fill("1,8,6,4,1")
+    studio.select(ids["Tensor"])
+    studio.field("shape").first.fill("1,2,2,2,1")
+    studio.select(ids["AvgPool3DGrad"])
+    studio.field("ksize").fill("1,2,2,2,1")
+    studio.field("strides").fill("1,4,3,2,1")
+    studio.field("padding").select_option("SAME")
+    studio.wire((ids["Shape"], "shape"), (ids["AvgPool3DGrad"], "orig_input_shape"))
+    studio.wire((ids["Tensor"], "tensor"), (ids["AvgPool3DGrad"], "grad"))
+    studio.wire((ids["AvgPool3DGrad"], "output"), (ids["Viewer"], "tensor"))
+    check_the_example(studio)
+    studio.hover_cell(ids["Viewer"], 0.02, 0.06)
+    assert "= 0.125" in studio.cell_text()
+
+
+def test_a_graph_from_nothing_by_keyboard_alone(studio: StudioPage) -> None:
+    keyboard = studio.tab.keyboard
+
+    def add(name: str) -> None:
+        keyboard.press("Escape")
+        keyboard.press("/")
+        keyboard.type(name)
+        keyboard.press("Enter")
+        studio.tab.wait_for_timeout(150)
+
+    def put(label: str, text: str) -> None:
+        studio.tab_to(label)
+        keyboard.press("Control+A")
+        keyboard.type(text)
+
+    studio.tab_to("File")
+    keyboard.press("Enter")
+    keyboard.press("Enter")
+    studio.tab_to("Start an empty page")
+    keyboard.press("Enter")
+    add("Shape")
+    keyboard.press("e")
+    keyboard.press("Control+A")
+    keyboard.type("1,8,6,4,1")
+    add("Tensor")
+    keyboard.press("e")
+    put("shape", "1,2,2,2,1")
+    add("AvgPool3DGrad")
+    keyboard.press("e")
+    keyboard.press("Control+A")
+    keyboard.type("1,2,2,2,1")
+    put("strides", "1,4,3,2,1")
+    studio.tab_to("orig_input_shape")
+    keyboard.press("ArrowDown")
+    studio.tab_to("grad")
+    keyboard.press("ArrowDown")
+    add("Viewer")
+    keyboard.press("e")
+    graph = studio.graph()
+    if not any(wire["to"][1] == "tensor" for wire in graph["wires"]):
+        # The field has the focus now; choose the gradient's output among what could feed it.
+        for _ in range(3):
+            keyboard.press("ArrowDown")
+            source = next(wire["from"][1] for wire in studio.graph()["wires"] if wire["to"][1] == "tensor")
+            if source == "output":
+                break
+    check_the_example(studio)
+    viewer = studio.block("Viewer")["id"]
+    for _ in range(60):
+        keyboard.press("Tab")
+        if studio.tab.evaluate("document.activeElement.closest('.react-flow__node')?.dataset.id") == viewer and (
+            studio.tab.evaluate("document.activeElement.classList.contains('heat-cells')")
+        ):
+            break
+    keyboard.press("Enter")
+    assert "= 0.125" in studio.cell_text()
+    keyboard.press("ArrowRight")
+    assert "[0, 0, 0, 1, 0]" in studio.cell_text()
+
+
+def test_a_wire_dropped_on_the_canvas_offers_what_fits(studio: StudioPage) -> None:
+    studio.load(page({"s": ("Sequence", {})}, {}))
+    box = studio.node("s").locator(".react-flow__handle").bounding_box()
+    mouse = studio.tab.mouse
+    mouse.move(box["x"] + 5, box["y"] + 5)
+    mouse.down()
+    mouse.move(700, 500, steps=5)
+    mouse.up()
+    names = studio.tab.get_by_role("option").locator(".offer-name").all_inner_texts()
+    assert "FractionalAvgPoolGrad" in names
+    assert "AvgPool" not in names
+    studio.tab.get_by_role("option", name="FractionalAvgPoolGrad").click()
+    assert studio.graph()["wires"][0]["to"][1] == "row_pooling_sequence"
+
+
+def test_an_impossible_wire_is_refused_with_the_reason(studio: StudioPage) -> None:
+    studio.load(average_gradient() | {"wires": []} | {"blocks": spread(average_gradient()["blocks"])})
+    studio.wire(("shape", "shape"), ("grad", "grad"))
+    assert studio.tab.locator(".refusal").inner_text() != ""
+    assert studio.graph()["wires"] == []
+
+
+def spread(blocks: list[Any]) -> list[Any]:
+    return [{**block, "x": 320 * n, "y": 0} for n, block in enumerate(blocks)]
+
+
+def test_the_wrong_graph_of_the_documents_is_mended_by_its_buttons(studio: StudioPage) -> None:
+    wrong = average_gradient(
+        shape={"values": "2,1,1,1,2"},
+        g={"shape": "2,2,2,2,2"},
+        grad={"ksize": "1,4,3,2,1", "strides": "1,4,3,2,1", "attrs": "data_format_ = NHWC;"},
+    )
+    studio.load(wrong | {"blocks": spread(wrong["blocks"])})
+    assert studio.status() == "2 problems"
+    text = studio.node("grad").inner_text()
+    assert "(2, 1, 1, 1, 2)" in text
+    assert "(2, 2, 2, 2, 2)" in text
+    studio.node("grad").get_by_role("button", name="Set data_format to NDHWC").click()
+    assert studio.status() == "1 problem"
+    studio.node("grad").get_by_role("button", name="Set grad's shape to 2,1,1,1,2").click()
+    assert studio.status().startswith("ran in")
+    assert "(2, 1, 1, 1, 2) float32" in studio.node("grad").inner_text()
+
+
+FORWARD = [
+    b.name for b in catalogue.blocks().values() if b.gradient and len(b.pins) == 1 and b.pins[0].kind == "tensor"
+]
+
+
+@pytest.mark.parametrize("op", FORWARD)
+def test_add_its_gradient(studio: StudioPage, op: str) -> None:
+    block = catalogue.blocks()[op]
+    shape = ",".join(["1", *["6"] * block.spatial, "2"])
+    blocks = {"x": ("Tensor", {"shape": shape, "fill": "random"}), "pool": (op, {})}
+    graph = page(blocks, {f"pool.{block.pins[0].name}": "x.tensor"})
+    studio.load(graph | {"blocks": spread(graph["blocks"])})
+    studio.select("pool")
+    studio.tab.get_by_role("button", name="Add its gradient").click()
+    assert studio.status().startswith("ran in")
+    assert block.gradient is not None
+    gradient = studio.block(block.gradient.op)
+    expected = "(" + ", ".join(shape.split(",")) + ") float32"
+    assert expected in studio.node(gradient["id"]).inner_text()
+
+
+# ---- seeing ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pointed", "shown", "words"),
+    [
+        ("same-edge-counts", "grad", "g", "dx[0,0,0,0] = g[0,0,0,0]/4 + g[0,0,1,0]/6 + g[0,1,0,0]/6 + g[0,1,1,0]/9"),
+        ("same-edge-counts", "g", "grad", "tensor[0, 0, 0, 0] = 1"),
+        ("average-gradient-3d", "pool", "x", "/ 8"),
+        ("average-gradient-3d", "x", "pool", "tensor[0, 0, 0, 0, 0] = 0.34558"),
+        ("average-gradient-3d", "grad", "g", "dx[0,0,0,0,0] = g[0,0,0,0,0]/8 = 1/8 = 0.125"),
+        ("fractional-graham", "pool", "x", "the winner is x[0,2,1,0]"),
+        ("fractional-graham", "grad", "g", "1 window reaches this cell; it wins 0"),
+        ("max-ties-and-nan", "pool", "x", "the winner is x[0,0,0,0]"),
+        ("max-ties-and-nan", "g", "grad", "tensor[0, 0, 0, 0] = 1"),
+    ],
+)
+def test_pointing_at_a_cell_marks_its_window_elsewhere(
+    studio: StudioPage, name: str, pointed: str, shown: str, words: str
+) -> None:
+    studio.load(pages.read(name))
+    # Just inside the first cell; a volume has the caption of its first slice, about 12 pixels, above it.
+    caption = 15 * studio.zoom() if "3d" in name else 0
+    studio.hover_cell(pointed, 0.02, 0.02 + caption / studio.heat(pointed).bounding_box()["height"])
+    assert words in studio.cell_text()
+    overlay = studio.heat(shown).locator("canvas.heat-overlay")
+    overlay.wait_for()
+    painted = overlay.evaluate(
+        "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v, i) => i % 4 === 3 && v > 0)"
+    )
+    assert painted
+
+
+def test_hover_costs_no_request(studio: StudioPage) -> None:
+    asked: list[str] = []
+    studio.tab.on("request", lambda request: asked.append(request.url) if "/api/" in request.url else None)
+    for at in range(12):
+        studio.hover_cell("grad", 0.05 + 0.07 * at, 0.2)
+    assert asked == []
+
+
+def test_the_formula_of_a_cell_pin_walk_and_play(studio: StudioPage) -> None:
+    studio.load(pages.read("overlap-adds-up"))
+    studio.heat("view2").click(position={"x": 3, "y": 3})
+    assert "pinned" in studio.cell_text()
+    studio.tab.keyboard.press("ArrowRight")
+    studio.tab.keyboard.press("ArrowRight")
+    assert "dx[0,0,2,0] = g[0,0,0,0]/9 + g[0,0,1,0]/9 = 1/9 + 1/9" in studio.cell_text()
+    studio.tab.get_by_role("button", name="Play: sweep through the cells").click()
+    before = studio.cell_text()
+    studio.tab.wait_for_timeout(1500)
+    assert studio.cell_text() != before
+    studio.tab.get_by_role("button", name="Pause the sweep").click()
+    studio.tab.get_by_role("button", name="Let go of the pinned cell").click()
+    assert "pinned" not in studio.cell_text()
+
+
+def test_nan_is_told_and_slices_are_stepped(studio: StudioPage) -> None:
+    studio.load(pages.read("max-ties-and-nan"))
+    assert "NaN" in studio.node("x").inner_text() or "nan" in studio.node("x").inner_text().lower()
+    studio.load(pages.read("volume-3d"))
+    studio.node("view").get_by_role("button", name="one slice").click()
+    slider = studio.node("view").get_by_role("slider").first
+    slider.focus()
+    slider.press("ArrowRight")
+    assert "1/11" in studio.node("view").inner_text()
+
+
+# ---- keeping --------------------------------------------------------------------------------------------------
+
+
+def test_undo_redo_copy_paste_and_a_draft_that_survives(studio: StudioPage) -> None:
+    keyboard = studio.tab.keyboard
+    start = (
+        studio.graph()
+        if studio.tab.evaluate("localStorage.getItem('poolgrad-draft')")
+        else pages.read("average-gradient-3d")
+    )
+    studio.select("g")
+    studio.field("fill").select_option("counting")
+    studio.ran()
+    assert studio.block("Tensor")["properties"]["fill"] == "counting"
+    keyboard.press("Escape")
+    keyboard.press("Control+z")
+    assert studio.block("Tensor")["properties"]["fill"] == "ones"
+    keyboard.press("Control+Shift+z")
+    assert studio.block("Tensor")["properties"]["fill"] == "counting"
+    studio.select("g")
+    keyboard.press("Control+d")
+    assert len(studio.graph()["blocks"]) == len(start["blocks"]) + 1
+    keyboard.press("Delete")
+    assert len(studio.graph()["blocks"]) == len(start["blocks"])
+    studio.tab.reload()
+    studio.ran()
+    assert studio.block("Tensor")["properties"]["fill"] == "counting"
+
+
+def test_save_and_open_a_page(studio: StudioPage) -> None:
+    studio.load(pages.read("second-order"))
+    name, data = downloaded(studio, lambda: studio.menu("Save page"))
+    assert name == "second-order.json"
+    studio.empty()
+    with studio.tab.expect_file_chooser() as waiting:
+        studio.menu("Open page")
+    waiting.value.set_files([{"name": name, "mimeType": "application/json", "buffer": data}])
+    assert studio.status().startswith("ran in")
+    assert [block["op"] for block in studio.graph()["blocks"]] == [
+        b["op"] for b in pages.read("second-order")["blocks"]
+    ]
+
+
+def test_a_page_named_on_the_command_line_wins_over_the_draft(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({**average_gradient(), "title": "My own page"}), encoding="utf-8")
+    with served(repr(str(path))) as address:
+        opened = StudioPage(browser, address).open()
+        assert "My own page" in opened.tab.locator("header.toolbar").inner_text()
+        opened.close()
+
+
+def test_export_to_python_runs_and_gives_what_is_shown(studio: StudioPage) -> None:
+    studio.load(pages.read("average-gradient-3d"))
+    studio.menu("Export Python (poolgrad)")
+    source = studio.tab.get_by_role("dialog").locator("pre.code").inner_text()
+    names: dict[str, Any] = {}
+    exec(compile(source, "exported.py", "exec"), names)
+    assert names["results"]["grad.output"].shape == (1, 8, 6, 4, 1)
+
+
+def test_npy_in_and_out(studio: StudioPage) -> None:
+    array = np.arange(16, dtype="float32").reshape(1, 4, 4, 1)
+    stream = io.BytesIO()
+    np.save(stream, array)
+    graph = page({"x": ("Tensor", {"fill": "file"}), "pool": ("AvgPool", {})}, {"pool.value": "x.tensor"})
+    studio.load(graph | {"blocks": spread(graph["blocks"])})
+    studio.select("x")
+    with studio.tab.expect_file_chooser() as waiting:
+        studio.tab.get_by_role("button", name="Open a .npy file").click()
+    waiting.value.set_files([{"name": "mine.npy", "mimeType": "application/octet-stream", "buffer": stream.getvalue()}])
+    studio.tab.wait_for_timeout(400)
+    dialog = studio.tab.get_by_role("dialog")
+    if dialog.count():
+        dialog.get_by_role("button", name="Open").first.click()
+    assert studio.status().startswith("ran in")
+    studio.select("pool")
+    _, data = downloaded(studio, lambda: studio.tab.get_by_role("button", name="Save output as .npy").click())
+    assert np.load(io.BytesIO(data)).ravel().tolist() == [2.5, 4.5, 10.5, 12.5]
+    _, text = downloaded(studio, lambda: studio.tab.get_by_role("button", name="Save output as CSV").click())
+    assert text.decode().splitlines()[1] == "0,0,0,0,2.5"
+
+
+def test_pictures_and_a_web_page_that_needs_no_server(studio: StudioPage, browser: Any, tmp_path: Path) -> None:
+    _, svg = downloaded(studio, lambda: studio.menu("Picture as SVG"))
+    assert svg.startswith(b"<svg")
+    _, png = downloaded(studio, lambda: studio.menu("Picture as PNG"))
+    assert png.startswith(b"\x89PNG")
+    _, html = downloaded(studio, lambda: studio.menu("Save as web page"))
+    path = tmp_path / "saved.html"
+    path.write_bytes(html)
+    saved = StudioPage(browser, f"file://{path}")
+    saved.tab.goto(saved.address)
+    saved.heat("grad").locator("img").wait_for()
+    saved.hover_cell("grad", 0.05, 0.1)
+    assert "= 0.125" in saved.cell_text()
+    assert saved.tab.get_by_role("button", name="Add block").count() == 0
+    saved.close()
+
+
+# ---- limits ---------------------------------------------------------------------------------------------------
+
+
+def test_a_tensor_of_four_mi_elements_shows(studio: StudioPage) -> None:
+    studio.load(page({"x": ("Tensor", {"shape": "1,64,256,256,1", "fill": "counting"})}, {}))
+    assert studio.status().startswith("ran in")
+    studio.heat("x").locator("img").wait_for()
+    slider = studio.node("x").get_by_role("slider").first
+    slider.focus()
+    slider.press("End")
+    assert "63/63" in studio.node("x").inner_text()
+
+
+def test_too_large_a_run_says_the_number_and_the_limit(studio: StudioPage) -> None:
+    huge = {f"x{n}": ("Tensor", {"shape": "1,2048,2048,1", "dtype": "float64"}) for n in range(9)}
+    graph = page(huge, {})
+    studio.load(graph | {"blocks": spread(graph["blocks"])})
+    text = studio.tab.locator("body").inner_text()
+    assert "288.0 MiB" in text
+    assert "256.0 MiB" in text
+
+
+def test_a_killed_worker_is_told_at_its_block_and_nothing_is_lost(browser: Any) -> None:
+    odd = str(Path(__file__).with_name("odd_worker.py"))
+    before = "import sys; from poolgrad.studio import runner\n"
+    before += f"runner.Runner.__init__.__defaults__ = ((sys.executable, {odd!r}, 'kill'), 10.0)"
+    with served(before=before) as address:
+        opened = StudioPage(browser, address).open()
+        opened.load(pages.read("same-edge-counts"))
+        assert opened.status() == "1 problem"
+        assert "killed" in opened.node("grad").inner_text()
+        assert len(opened.graph()["blocks"]) == 4
+        opened.load(pages.read("max-ties-and-nan"))
+        assert opened.status().startswith("ran in")
+        opened.close()
+
+
+def test_two_hundred_blocks_are_dragged_without_a_long_task(studio: StudioPage, record_property: Any) -> None:
+    blocks = [
+        {"id": f"t{n}", "op": "Tensor", "x": 300 * (n % 20), "y": 420 * (n // 20), "properties": {"fill": "counting"}}
+        for n in range(200)
+    ]
+    studio.load({"version": 1, "title": "many", "summary": "", "blocks": blocks, "wires": []})
+    studio.tab.evaluate("""() => { window.longest = 0; new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
+    }).observe({type: 'longtask'}); }""")
+    # A busy machine can interrupt a task at any time, so the middle one of three drags is judged; all are printed.
+    drags = [drag(studio, "t45", direction) for direction in (1, -1, 1)]
+    longest = sorted(drags)[1]
+    record_property("longest_task_ms", longest)
+    print(f"longest task in each of three drags of one of 200 blocks: {drags} ms (0: none over 50)")
+    assert longest <= 100
+
+
+def drag(studio: StudioPage, block: str, direction: int) -> float:
+    """Drag a block through forty steps and return the longest task in milliseconds (0 if none took 50)."""
+    studio.tab.evaluate("window.longest = 0")
+    header = studio.node(block).locator("header")
+    box = header.bounding_box()
+    mouse = studio.tab.mouse
+    mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
+    mouse.down()
+    for step in range(1, 41):
+        mouse.move(box["x"] + 8 + direction * 4 * step, box["y"] + direction * 3 * step)
+    mouse.up()
+    studio.tab.wait_for_timeout(300)
+    assert abs(header.bounding_box()["x"] - box["x"]) > 100
+    return float(studio.tab.evaluate("window.longest"))
+
+
+# ---- everyone -------------------------------------------------------------------------------------------------
+
+
+def test_390_pixels_step_through_a_graph(browser: Any, address: str) -> None:
+    opened = StudioPage(browser, address, 390, 780).open()
+    tab = opened.tab
+    assert tab.get_by_role("navigation", name="Steps").inner_text().split("\n")[1] == "1 of 6"
+    for _ in range(5):
+        tab.get_by_role("button", name="Next", exact=True).click()
+    assert "6 of 6" in tab.get_by_role("navigation", name="Steps").inner_text()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    assert opened.violations() == []
+    opened.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_main_states(browser: Any, address: str, scheme: str) -> None:
+    opened = StudioPage(browser, address, scheme=scheme).open()
+    tab = opened.tab
+    found = {"start": opened.violations()}
+    opened.select("grad")
+    found["inspector"] = opened.violations()
+    opened.heat("grad").click(position={"x": 3, "y": 3})
+    found["pinned"] = opened.violations()
+    for button in ("Gallery", "Help and keys"):
+        tab.get_by_role("button", name=button).click()
+        found[button] = opened.violations()
+        tab.keyboard.press("Escape")
+    tab.get_by_role("button", name="Add block").first.click()
+    found["palette"] = opened.violations()
+    tab.keyboard.press("Escape")
+    opened.menu("Export Python (poolgrad)")
+    found["python"] = opened.violations()
+    tab.keyboard.press("Escape")
+    opened.load(
+        average_gradient(g={"shape": "1,9,2,2,1"})
+        | {"blocks": spread(average_gradient(g={"shape": "1,9,2,2,1"})["blocks"])}
+    )
+    found["problem"] = opened.violations()
+    assert {state: list_ for state, list_ in found.items() if list_} == {}
+    opened.close()

@@ -1,0 +1,140 @@
+"""Exported scripts run: with poolgrad the same bits as the studio shows, with tf.raw_ops the same values."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from page_graphs import JSON, average_gradient, page
+
+from poolgrad.studio import export, pages
+from poolgrad.studio.graph import read_graph
+from poolgrad.studio.runner import Runner
+
+
+def executed(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(source, "exported.py", "exec"), names)
+    results: dict[str, Any] = names["results"]
+    return results
+
+
+def shown(runner: Runner, graph: JSON, key: str) -> Any:
+    answer = runner.run(read_graph(graph))
+    assert answer is not None
+    block, output = key.split(".")
+    return runner.tensors[answer["blocks"][block]["outputs"][output]["id"]]
+
+
+@pytest.mark.parametrize("name", pages.GALLERY)
+def test_poolgrad_script_gives_the_same_bits(name: str, runner: Runner) -> None:
+    graph = pages.read(name)
+    results = executed(export.python_source(read_graph(graph), "poolgrad", {}))
+    assert results
+    for key, value in results.items():
+        expected = shown(runner, graph, key)
+        assert value.dtype == expected.dtype
+        assert value.shape == expected.shape
+        assert value.tobytes() == expected.tobytes()
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("name", pages.GALLERY)
+def test_tensorflow_script_gives_the_same_values(name: str, runner: Runner) -> None:
+    pytest.importorskip("tensorflow")
+    graph = pages.read(name)
+    source = export.python_source(read_graph(graph), "tensorflow", {})
+    if name == "max-ties-and-nan":
+        source = source.replace('float("nan")', "8.0")
+        block = next(block for block in graph["blocks"] if block["id"] == "x")
+        block["properties"]["values"] = block["properties"]["values"].replace("nan", "8")
+    if "# TensorFlow refuses" in source:
+        with pytest.raises(Exception, match="Pooling region has more elements"):
+            executed(source)
+        return
+    try:
+        results = executed(source)
+    except Exception:
+        # With oneDNN TensorFlow runs some NCHW ops on a CPU; without, it fails where the script says so.
+        if "# TensorFlow has no CPU kernel" in source:
+            return
+        raise
+    for key, value in results.items():
+        expected = shown(runner, graph, key)
+        assert np.asarray(value).dtype == expected.dtype
+        tolerance = 2.0**-6 if expected.dtype == ml_dtypes.bfloat16 else 1e-5
+        np.testing.assert_allclose(
+            np.asarray(value).astype("float64"), expected.astype("float64"), rtol=tolerance, atol=tolerance
+        )
+
+
+def test_every_kind_of_source_and_awkward_names(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels are anyone's text; files, typed numbers, one-hot and integers come out as they are shown."""
+    monkeypatch.chdir(tmp_path)
+    array = np.arange(16, dtype="float32").reshape(1, 4, 4, 1).astype(ml_dtypes.bfloat16)
+    np.save("it's.npy", array.view(np.uint16))
+    runner.files.put("f1", array)
+    fills = {
+        "file": {"fill": "file", "file": "f1", "file_name": "it's.npy"},
+        "values": {"fill": "values", "shape": "1,2,2,1", "values": "nan, -inf, 1e-3, -0.0"},
+        "one": {"fill": "one-hot", "shape": "1,4,4,1", "dtype": "float64"},
+        "whole": {"fill": "random", "shape": "1,4,4,1", "dtype": "uint8"},
+        "wide": {"fill": "values", "shape": "1,1,2,1", "dtype": "int64", "values": "9223372036854775807,-3"},
+    }
+    blocks: dict[str, tuple[str, dict[str, str]]] = {name: ("Tensor", fill) for name, fill in fills.items()}
+    blocks.update({f"p_{name}": ("MaxPool", {}) for name in fills})
+    graph = page(blocks, {f"p_{name}.input": f"{name}.tensor" for name in fills})
+    for block, label in zip(graph["blocks"], ["class", "np", 'quote "" # \n x', "2 x", "", "é", "name"], strict=False):
+        block["label"] = label
+    graph["title"] = '"""\nimport os  # '
+    source = export.python_source(read_graph(graph), "poolgrad", runner.files)
+    imported = {node.names[0].name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import)}
+    assert imported == {"numpy", "ml_dtypes"}
+    for key, value in executed(source).items():
+        expected = shown(runner, graph, key)
+        assert value.dtype == expected.dtype
+        assert value.tobytes() == expected.tobytes()
+
+
+def test_differences_and_shapes_follow(runner: Runner) -> None:
+    graph = pages.read("bfloat16-against-float32")
+    source = export.python_source(read_graph(graph), "poolgrad", {})
+    assert 'difference = avg_pool.astype("float64") - avg_pool_2.astype("float64")' in source
+
+
+def test_a_graph_with_problems_is_not_exported() -> None:
+    with pytest.raises(export.ExportError) as caught:
+        export.python_source(read_graph(average_gradient(g={"shape": "1,9,2,2,1"})), "poolgrad", {})
+    assert [problem.code for problem in caught.value.problems] == ["shape"]
+
+
+@pytest.mark.parametrize(
+    ("op", "properties", "words"),
+    [
+        ("AvgPool", {"data_format": "NCHW"}, "no CPU kernel for NCHW"),
+        ("AvgPool3D", {}, "no CPU kernel for float64"),
+        ("FractionalAvgPool", {"deterministic": "false", "seed": "0", "seed2": "0"}, "draws other sequences"),
+        ("MaxPool", {}, None),
+    ],
+)
+def test_comments_where_tensorflow_differs(op: str, properties: dict[str, str], words: str | None) -> None:
+    spatial = 3 if "3D" in op else 2
+    shape = ",".join(["1", *["4"] * spatial, "4"])
+    if properties.get("data_format") == "NCHW":
+        properties = {**properties, "ksize": "1,1,2,2", "strides": "1,1,2,2"}
+    pin = {"AvgPool": "value", "FractionalAvgPool": "value"}.get(op, "input")
+    graph = page(
+        {"x": ("Tensor", {"shape": shape, "dtype": "float64"}), "p": (op, properties)}, {f"p.{pin}": "x.tensor"}
+    )
+    source = export.python_source(read_graph(graph), "tensorflow", {})
+    comments = [line for line in source.splitlines() if line.startswith("# ")]
+    assert comments == [] if words is None else any(words in line for line in comments)

@@ -1,0 +1,168 @@
+"""Starting and stopping the studio as a person does: address, port, notices, Ctrl-C, what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_graphs import average_gradient
+
+from poolgrad.studio import StudioError, launch, pages, serve
+
+BUNDLE = {"index.html": "<!doctype html><title>studio</title>", "app.js": "", "secret.py": "", ".hidden.js": ""}
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "web"
+    folder.mkdir()
+    for name, text in BUNDLE.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("POOLGRAD_STUDIO_WEB", str(folder))
+    return folder
+
+
+@contextmanager
+def started(call: str, before: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    program = f"{before}\nfrom poolgrad.studio import serve\nserve({call})"
+    command = [sys.executable, "-u", "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines: list[str] = []
+    while "Ctrl-C" not in (lines[-1] if lines else ""):
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        lines.append(line)
+    try:
+        yield process, lines
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def address(lines: list[str]) -> re.Match[str]:
+    found = re.search(r"http://([^:/]+):(\d+)/#token=([A-Za-z0-9_-]{43})$", "".join(lines), re.MULTILINE)
+    assert found
+    return found
+
+
+def ask(lines: list[str], path: str, body: object = None) -> Any:
+    found = address(lines)
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"X-Poolgrad-Token": found.group(3), "Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{found.group(2)}{path}", data, headers)
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def test_it_opens_a_page_file_and_stops_cleanly_on_ctrl_c(web: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(average_gradient()), encoding="utf-8")
+    with started(f"{str(path)!r}, port=0, open_browser=False") as (process, lines):
+        assert ask(lines, "/api/page")["name"] == "mine.json"
+        assert ask(lines, "/api/run", {"graph": average_gradient()})["problems"] == []
+        threads = Path(f"/proc/{process.pid}/task").glob("*/children")
+        children = [child for thread in threads for child in thread.read_text().split()]
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert output.endswith("poolgrad studio: stopped.\n")
+    assert errors == ""
+    assert len(children) == 1
+    for child in children:
+        assert not Path(f"/proc/{child}").exists()
+
+
+def test_ctrl_c_does_not_wait_for_a_long_run(web: Path) -> None:
+    odd = str(Path(__file__).with_name("odd_worker.py"))
+    before = "import sys; from poolgrad.studio import runner\n"
+    before += f"runner.Runner.__init__.__defaults__ = ((sys.executable, {odd!r}, 'sleep'), 60.0)"
+    with started("port=0, open_browser=False", before) as (process, lines):
+        found = address(lines)
+        body = json.dumps({"graph": pages.read("same-edge-counts")}).encode()
+        with socket.create_connection(("127.0.0.1", int(found.group(2)))) as connection:
+            head = (
+                f"POST /api/run HTTP/1.1\r\nHost: 127.0.0.1:{found.group(2)}\r\nX-Poolgrad-Token: {found.group(3)}\r\n"
+            )
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert time.monotonic() - start < 5
+
+
+def test_the_default_port_and_the_next_free_one(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with launch.listen("127.0.0.1", 0) as taken:
+        number = taken.getsockname()[1]
+        monkeypatch.setattr(launch, "DEFAULT_PORT", number)
+        with launch.listen("127.0.0.1", None) as other:
+            assert number < other.getsockname()[1] < number + 50
+        with pytest.raises(StudioError, match=f"cannot listen on 127.0.0.1 port {number}"):
+            launch.listen("127.0.0.1", number)
+    with pytest.raises(StudioError, match="between 0 and 65535"):
+        launch.listen("127.0.0.1", 70000)
+
+
+def test_a_taken_default_port_gives_a_notice(web: Path) -> None:
+    with started("open_browser=False") as (_, first):
+        default = address(first).group(2)
+        assert default == str(
+            launch.DEFAULT_PORT
+        ) or f"Port {launch.DEFAULT_PORT} is taken; using {default}" in "".join(first)
+        with started("open_browser=False") as (_, second):
+            assert f"Port {launch.DEFAULT_PORT} is taken; using {address(second).group(2)}" in "".join(second)
+
+
+def test_another_host_gives_a_warning(web: Path) -> None:
+    with started("host='0.0.0.0', port=0, open_browser=False") as (process, lines):
+        assert address(lines).group(1) == "127.0.0.1"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+    assert errors.startswith("Warning: --host 0.0.0.0 lets other machines connect")
+
+
+def test_the_bundle_is_only_what_a_page_needs(web: Path) -> None:
+    assert sorted(launch.bundle()) == ["app.js", "index.html"]
+
+
+def test_without_the_page_it_says_so(web: Path) -> None:
+    (web / "index.html").unlink()
+    with pytest.raises(StudioError, match="has no studio page"):
+        serve(open_browser=False)
+
+
+def test_a_page_that_cannot_be_read(web: Path) -> None:
+    with pytest.raises(StudioError, match="cannot read"):
+        serve("none.json", open_browser=False)
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_without_the_extra_it_says_how_to_get_it(missing: str) -> None:
+    program = f"""
+import sys
+sys.modules[{missing!r}] = None
+from poolgrad.studio import StudioError, serve
+try:
+    serve(open_browser=False)
+except StudioError as error:
+    print(error)
+"""
+    environment = {**os.environ, "POOLGRAD_STUDIO_WEB": "/nowhere"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert "pip install 'poolgrad[studio]'" in done.stdout
+    assert missing in done.stdout

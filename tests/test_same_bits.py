@@ -1,0 +1,249 @@
+"""Same bits for any worker count, layout, spatial part, strides, instruction set and floating-point mode."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import itertools
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from cases import DTYPES, GEOMETRIES, LAYOUTS, Case, Geometry, random_values
+from reference import assert_same_bits
+
+import poolgrad as pg
+
+every_geometry = pytest.mark.parametrize("geometry", GEOMETRIES, ids=lambda geometry: geometry.name)
+
+#: Large enough for several workers and vectors with rests; sizes, window, stride, padding, channels.
+LARGE = {
+    "plane": ((61, 67), 3, 2, "SAME", 17),
+    "overlapping": ((50, 45), 5, 1, "SAME", 9),
+    "tiles": ((64, 66), 2, 2, "VALID", 32),
+    "gaps": ((80, 90), 2, 3, "VALID", 8),
+    "cube": ((18, 20, 22), 3, 1, "SAME", 5),
+    "line": ((70001,), 7, 3, "SAME", 1),
+    "one plane": ((120, 131), 9, 1, "SAME", 1),
+    "long windows": ((700, 40), (301, 3), (17, 2), "SAME", 3),
+}
+
+
+def everything(x: Any, grad: Any, w: pg.WindowTable, axes: tuple[int, ...], workers: int | None = None) -> list[Any]:
+    """Every op of the library on these arrays."""
+    more: dict[str, Any] = {"axes": axes, "workers": workers}
+    y, winners = pg.max_pool(x, w, return_winners=True, **more)
+    results = [y, winners, pg.min_pool(x, w, **more), pg.max_pool_grad(grad, w, winners, **more)]
+    results += [pg.take_winners(x, w, winners, **more), pg.avg_pool(x, w, **more), pg.sum_pool(x, w, **more)]
+    if x.dtype.kind not in "iu":
+        results += [pg.sum_pool_grad(grad, w, **more)]
+    if x.dtype.kind not in "iu" or x.dtype in (np.int32, np.int64):
+        results += [pg.avg_pool_grad(grad, w, **more)]
+    return results
+
+
+def compare(left: list[Any], right: list[Any], note: str) -> None:
+    for number, (a, b) in enumerate(zip(left, right, strict=True)):
+        assert_same_bits(a, b, f"{note} [{number}]")
+
+
+def large(name: str, kind: str, seed: int = 0) -> tuple[Any, Any, pg.WindowTable, tuple[int, ...]]:
+    """Channels last."""
+    sizes, window, stride, padding, channels = LARGE[name]
+    w = pg.sliding(sizes, window, stride, padding)
+    rng = np.random.default_rng([seed, *map(ord, name)])
+    x = random_values(rng, (2, *sizes, channels), reference.dtype(kind), special=True)
+    grad = random_values(rng, (2, *w.output_size, channels), reference.dtype(kind), special=True)
+    return x, grad, w, tuple(range(1, 1 + len(sizes)))
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float64", "int32", "int8"])
+def test_workers(name: str, kind: str) -> None:
+    given = large(name, kind)
+    alone = everything(*given, workers=1)
+    for workers in (2, 3, 5):
+        compare(everything(*given, workers=workers), alone, f"{workers} workers")
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("kind", ["float32", "float16", "float64", "uint8"])
+def test_channels_first_and_last(name: str, kind: str) -> None:
+    x, grad, w, axes = large(name, kind)
+    last = everything(x, grad, w, axes)
+    first = everything(np.moveaxis(x, -1, 1), np.moveaxis(grad, -1, 1), w, tuple(axis + 1 for axis in axes))
+    compare([np.moveaxis(result, 1, -1) for result in first], last, "channels first")
+    alone = everything(x[1, ..., -1], grad[1, ..., -1], w, tuple(axis - 1 for axis in axes))
+    compare(alone, [result[1, ..., -1] for result in last], "one plane")
+
+
+@every_geometry
+def test_small_layouts(geometry: Geometry) -> None:
+    table = geometry.table()
+    for kind in DTYPES:
+        last, first = (Case(geometry, layout, kind) for layout in ("last", "first"))
+        x, grad = last.values(last.shape, special=True), last.values(last.pooled_shape, special=True)
+        right = everything(x, grad, table, last.axes)
+        moved = everything(np.moveaxis(x, -1, 1), np.moveaxis(grad, -1, 1), table, first.axes)
+        compare([np.moveaxis(result, 1, -1) for result in moved], right, last.name)
+
+
+@every_geometry
+def test_strided(geometry: Geometry) -> None:
+    table = geometry.table()
+    for case in itertools.starmap(Case, itertools.product([geometry], LAYOUTS, ["float32", "bfloat16", "int16"])):
+        x, grad = case.values(case.shape), case.values(case.pooled_shape)
+        right = everything(x, grad, table, case.axes)
+        for view in (lambda a: np.repeat(a, 3, -1)[..., 1::3], lambda a: a[::-1].copy()[::-1], np.asfortranarray):
+            compare(everything(view(x), view(grad), table, case.axes), right, case.name)
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def pieces(rng: np.random.Generator, size: int) -> list[tuple[int, int]]:
+    """The range cut at random, in random order."""
+    cuts = sorted({0, size, *rng.integers(0, size + 1, 3).tolist()})
+    result = list(itertools.pairwise(cuts))
+    rng.shuffle(result)
+    return [(int(a), int(b)) for a, b in result]
+
+
+def memory(path: Path, like: Any) -> Any:
+    bits = np.uint16 if like.dtype.name == "bfloat16" else like.dtype
+    if like.size == 0:
+        return np.empty(like.shape, like.dtype)
+    return np.memmap(path, bits, "w+", shape=like.shape).view(like.dtype)
+
+
+@every_geometry
+def test_parts_are_the_whole(geometry: Geometry, tmp_path: Path, seed: int) -> None:
+    """Forward and gradient in random pieces, in random order, into memory-mapped files."""
+    rng = np.random.default_rng(seed)
+    table = geometry.table()
+    for case in itertools.starmap(
+        Case, itertools.product([geometry], LAYOUTS, ["float32", "bfloat16", "float64", "int32"])
+    ):
+        x, grad = case.values(case.shape), case.values(case.pooled_shape)
+        axis = int(rng.integers(len(case.axes)))
+        k = case.axes[axis]
+        y, winners = pg.max_pool(x, table, axes=case.axes, return_winners=True)
+        whole = [pg.avg_pool(x, table, axes=case.axes), y, winners]
+        target = [memory(tmp_path / f"{number}", result) for number, result in enumerate(whole)]
+        for a, b in pieces(rng, case.pooled_shape[k]):
+            part, where = table.part(axis, a, b)
+            some = x[(slice(None),) * k + (where,)]
+            place = (slice(None),) * k + (slice(a, b),)
+            pg.avg_pool(some, part, axes=case.axes, out=target[0][place])
+            pg.max_pool(some, part, axes=case.axes, return_winners=True, out=(target[1][place], target[2][place]))
+        compare(target, whole, f"{case.name} axis {axis} POOLGRAD_SEED={seed}")
+
+        whole = [pg.avg_pool_grad(grad, table, axes=case.axes), pg.max_pool_grad(grad, table, winners, axes=case.axes)]
+        target = [memory(tmp_path / f"g{number}", result) for number, result in enumerate(whole)]
+        for i, j in pieces(rng, case.shape[k]):
+            covered = table.cover(axis, i, j)
+            part, where = table.part(axis, covered.start, covered.stop)
+            place = (slice(None),) * k + (slice(i, j),)
+            if covered.start == covered.stop:
+                for each in target:
+                    each[place] = 0
+                continue
+            some = (slice(None),) * k + (covered,)
+            results = [
+                pg.avg_pool_grad(grad[some], part, axes=case.axes),
+                pg.max_pool_grad(grad[some], part, winners[some], axes=case.axes),
+            ]
+            low, high = max(i, where.start), min(j, where.stop)
+            for each, result in zip(target, results, strict=True):
+                each[place] = 0
+                inner = (slice(None),) * k + (slice(low, high),)
+                each[inner] = result[(slice(None),) * k + (slice(low - where.start, high - where.start),)]
+        compare(target, whole, f"{case.name} axis {axis} gradient POOLGRAD_SEED={seed}")
+
+
+# ---- the machine -----------------------------------------------------------------------------------------------------
+
+
+def digests() -> Iterator[str]:
+    """A line for every op on every large shape and a few small ones; any NaN is made one NaN."""
+    for name, kind in itertools.product(LARGE, ("float16", "float32", "float64", "uint8")):
+        for number, result in enumerate(everything(*large(name, kind))):
+            yield f"{name} {kind} {number} {digest(result)}"
+    for geometry, kind in itertools.product(GEOMETRIES, DTYPES):
+        case = Case(geometry, "last", kind, channels=5)
+        x, grad = (case.values(shape, special=True) for shape in (case.shape, case.pooled_shape))
+        for number, result in enumerate(everything(x, grad, geometry.table(), case.axes)):
+            yield f"{case.name} {number} {digest(result)}"
+
+
+def digest(array: Any) -> str:
+    if array.dtype.kind not in "iu":
+        array = np.where(np.isnan(array.astype(np.float64)), array.dtype.type(np.nan), array)
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has two instruction sets here")
+def test_instruction_sets(run_python: Callable[..., str]) -> None:
+    program = (
+        "import test_same_bits, poolgrad; print(poolgrad._core.isa()); print(*test_same_bits.digests(), sep='\\n')"
+    )
+    outputs = {}
+    for isa in ("baseline", "avx2"):
+        name, *lines = run_python(program, POOLGRAD_ISA=isa).splitlines()
+        outputs[name] = lines
+    assert len(outputs["baseline"]) > 1000
+    if "avx2" in outputs:
+        assert outputs["avx2"] == outputs["baseline"]
+    else:
+        assert "avx2" not in Path("/proc/cpuinfo").read_text()
+
+
+def test_unknown_instruction_set(run_python: Callable[..., str]) -> None:
+    program = """
+import poolgrad as pg
+try:
+    pg.avg_pool([1.0, 2.0], window=2, axes=0)
+except ValueError as error:
+    print(error)
+"""
+    text = run_python(program, POOLGRAD_ISA="nonsense")
+    assert text == "POOLGRAD_ISA is 'nonsense'; it must be 'baseline' or 'avx2', or not set\n"
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc", reason="sets MXCSR through glibc"
+)
+def test_flush_to_zero() -> None:
+    """The caller's floating-point mode changes no bit, and is the same afterwards."""
+    library = ctypes.CDLL("libm.so.6")
+    saved, odd, after = ((ctypes.c_uint32 * 8)() for _ in range(3))
+    mode = 7  # of fenv_t, the eighth word is MXCSR
+    flush_denormals_round_up = 0x8000 | 0x40 | 0x4000
+    case = Case(GEOMETRIES[5], "last", "float32", channels=9)
+    tiny = np.float32(1e-45)
+    x = (case.values(case.shape) * 1e-38).astype(np.float32)
+    x[0, 0, 0] = tiny
+    grad = (case.values(case.pooled_shape) * 1e-38).astype(np.float32)
+    w = case.geometry.table()
+    right = everything(x, grad, w, case.axes)
+    given = large("plane", "float32")
+    right_large = everything(*given, workers=3)
+    assert library.fegetenv(saved) == 0
+    ctypes.memmove(odd, saved, ctypes.sizeof(saved))
+    odd[mode] |= flush_denormals_round_up
+    try:
+        library.fesetenv(odd)
+        flushed = everything(x, grad, w, case.axes)
+        flushed_large = everything(*given, workers=3)
+        library.fegetenv(after)
+        zero = np.float32(tiny) * np.float32(1)
+    finally:
+        library.fesetenv(saved)
+    assert zero == 0, "the mode was not set: this test could not fail"
+    assert (after[mode] & ~0x3F) == (odd[mode] & ~0x3F)
+    compare(flushed, right, "flush to zero")
+    compare(flushed_large, right_large, "flush to zero, several workers")

@@ -1,0 +1,89 @@
+"""What a check knows of each block, and the limits on the size of a tensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from poolgrad import raw_ops
+
+from . import limits, sources
+from .blocks import Block
+from .graph import Graph, Node
+from .problems import Fix, Problem
+from .property_text import TextError, Value
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of an output before it is computed; shapes and sequences have a ``value``.
+
+    The value of a sequence that the run will draw is one of the right length: enough to plan what follows it.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    dtype: str
+    value: Array | None = None
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass
+class Checked:
+    """One block after the check: ``values`` are its parsed properties, ``inputs`` the outputs that feed its pins."""
+
+    node: Node
+    block: Block
+    status: str = "ok"
+    values: dict[str, Value] = field(default_factory=dict)
+    inputs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    outputs: dict[str, Known] = field(default_factory=dict)
+    plan: raw_ops.Plan | None = None
+    source: sources.TensorSource | None = None
+
+
+@dataclass
+class CheckedGraph:
+    graph: Graph
+    blocks: dict[str, Checked]
+    problems: list[Problem]
+
+    @property
+    def bytes(self) -> int:
+        return sum(known.bytes for item in self.blocks.values() for known in item.outputs.values())
+
+    def refuse(self, item: Checked, problem: Problem) -> None:
+        item.status = "problem"
+        self.problems.append(problem)
+
+
+def text_problem(node: Node, name: str, error: TextError, fix: Fix | None = None) -> Problem:
+    return Problem(node.id, name, "property", f"{name}: {error}", error.expected, error.got, fix)
+
+
+def shape_fits(checked: CheckedGraph, item: Checked, shape: tuple[int, ...]) -> bool:
+    """Rank, sign and number of elements, before anything of that shape is allocated."""
+    node = item.node.id
+    pin = "shape" if item.node.op == "Tensor" and item.values.get("fill") != "file" else None
+    if len(shape) > limits.RANK:
+        text = f"the tensor would have {len(shape)} axes; the limit is {limits.RANK}"
+        checked.refuse(item, Problem(node, pin, "rank", text, f"at most {limits.RANK}", str(len(shape))))
+    elif any(size < 0 for size in shape):
+        text = f"shape {shape} has a negative size"
+        checked.refuse(item, Problem(node, pin, "property", text, "sizes of 0 or more", str(shape)))
+    elif math.prod(shape) > limits.ELEMENTS:
+        count, limit = f"{math.prod(shape):,}", f"{limits.ELEMENTS:,}"
+        text = f"the tensor {shape} would have {count} elements; the limit is {limit}"
+        checked.refuse(item, Problem(node, pin, "elements", text, f"at most {limit}", count))
+    else:
+        return True
+    return False

@@ -1,0 +1,165 @@
+"""A graph as a Python script: with poolgrad the same bits, with tf.raw_ops the same values."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from poolgrad import op_table
+
+from . import tensorflow_notes
+from .check import check
+from .checked import Checked, CheckedGraph
+from .graph import Graph
+from .problems import Problem
+
+TARGETS = ("poolgrad", "tensorflow")
+#: Names that the script itself uses.
+_USED = ("np", "tf", "ml_dtypes", "raw_ops", "results", "name", "value", "array", "print", "list", "float", "int")
+
+
+class ExportError(ValueError):
+    """A graph with problems is not exported: the script would not run."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(f"the graph has {len(problems)} problem(s); mend them first")
+        self.problems = problems
+
+
+def python_source(graph: Graph, target: str, files: Mapping[str, npt.NDArray[Any]]) -> str:
+    """The script. Running it defines ``results``, a dict from ``"block.output"`` to the array of every op block."""
+    checked = check(graph, files)
+    if checked.problems:
+        raise ExportError(checked.problems)
+    return "\n".join(_Script(checked, target).lines()) + "\n"
+
+
+class _Script:
+    def __init__(self, checked: CheckedGraph, target: str) -> None:
+        self.checked, self.tensorflow = checked, target == "tensorflow"
+        self.names: dict[str, str] = {}
+
+    def lines(self) -> list[str]:
+        body: list[str] = []
+        results: list[str] = []
+        for name, item in self.checked.blocks.items():
+            if not item.block.outputs:
+                continue
+            self._name(item)
+            body += self._block(item)
+            if item.block.is_op:
+                for output in item.block.outputs:
+                    results.append(f"    {name + '.' + output.name!r}: {self._read(name, output.name)},")
+        title = re.sub(r"[^\w .,:;()+-]", "", self.checked.graph.title) or "A page"
+        head = [f'"""{title}. Exported from the poolgrad studio."""', ""]
+        return [*head, *self._imports(body), "", *body, "", *self._tail(results)]
+
+    def _imports(self, body: list[str]) -> list[str]:
+        text = "\n".join(body)
+        lines = ["import ml_dtypes"] if "ml_dtypes." in text else []
+        lines += ["import numpy as np"]
+        lines += ["import tensorflow as tf"] if self.tensorflow else ["", "from poolgrad import raw_ops"]
+        return lines
+
+    def _tail(self, results: list[str]) -> list[str]:
+        convert = "np.asarray(value)" if self.tensorflow else "value"
+        loop = [f"    array = {convert}", "    print(name, array.shape, array.dtype)", "    print(array.squeeze())"]
+        return ["results = {", *results, "}", "for name, value in results.items():", *loop]
+
+    def _name(self, item: Checked) -> None:
+        """A variable for a block: its label or op in snake case, numbered where taken."""
+        # AvgPool3DGrad becomes avg_pool_3d_grad.
+        words = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", item.node.label or item.node.op)
+        stem = re.sub(r"[^a-z0-9]+", "_", words.lower().encode("ascii", "ignore").decode()).strip("_") or "value"
+        stem = f"_{stem}" if stem[0].isdigit() else stem
+        taken = {*self.names.values(), *keyword.kwlist, *_USED}
+        number, name = 2, stem
+        while name in taken:
+            name, number = f"{stem}_{number}", number + 1
+        self.names[item.node.id] = name
+
+    def _read(self, block: str, output: str) -> str:
+        several = len(self.checked.blocks[block].block.outputs) > 1
+        return f"{self.names[block]}.{output}" if several else self.names[block]
+
+    def _block(self, item: Checked) -> list[str]:
+        name = self.names[item.node.id]
+        if item.block.is_op:
+            return self._op(item)
+        if item.node.op == "Tensor":
+            return self._tensor(item)
+        if item.node.op == "ShapeOf":
+            read = self._read(*item.inputs["tensor"])
+            return [f"{name} = list({read}.shape)"]
+        if item.node.op == "Difference":
+            a, b = (self._read(*item.inputs[pin]) for pin in "ab")
+            if self.tensorflow:
+                return [f"{name} = tf.cast({a}, tf.float64) - tf.cast({b}, tf.float64)"]
+            return [f'{name} = {a}.astype("float64") - {b}.astype("float64")']
+        return [f"{name} = {item.values['values']!r}"]
+
+    def _tensor(self, item: Checked) -> list[str]:
+        name, source = self.names[item.node.id], item.source
+        assert source is not None
+        dtype = "ml_dtypes.bfloat16" if source.dtype == "bfloat16" else repr(source.dtype)
+        shape: str = repr(source.shape)
+        if "shape" in item.inputs:
+            shape = self._read(*item.inputs["shape"])
+        note: list[str] = []
+        if source.kind == "file":
+            file = str(item.values["file_name"]) or "array.npy"
+            note = [f"# The file that was opened in the studio, of shape {source.shape}."]
+            made = f"np.load({file!r})" + (f".view({dtype})" if source.dtype == "bfloat16" else "")
+        elif source.kind == "random":
+            low = 0 if source.dtype.startswith("u") else -9
+            draw = f"integers({low}, 10, {shape})" if "int" in source.dtype else f"standard_normal({shape})"
+            made = f"np.random.default_rng({source.seed}).{draw}.astype({dtype})"
+        elif source.kind == "counting":
+            made = f"np.arange(np.prod({shape}, dtype=int)).reshape({shape}).astype({dtype})"
+        elif source.kind == "values":
+            listed = ", ".join(_number(value) for value in source.values)
+            made = f"np.array([{listed}], {dtype}).reshape({shape})"
+        else:
+            made = f"np.{'ones' if source.kind == 'ones' else 'zeros'}({shape}, {dtype})"
+        lines = [*note, f"{name} = {made}"]
+        if source.kind == "one-hot" and all(source.shape):
+            lines.append(f"{name}[{', '.join(map(str, source.position))}] = 1")
+        if self.tensorflow:
+            lines.append(f"{name} = tf.constant({name})")
+        return lines
+
+    def _op(self, item: Checked) -> list[str]:
+        op = op_table.OPS[item.node.op]
+        arguments = {pin.name: self._read(*item.inputs[pin.name]) for pin in item.block.pins}
+        if self.tensorflow:
+            integer = {"shape": "tf.int32", "sequence": "tf.int64"}
+            for pin in item.block.pins:
+                if pin.kind in integer:
+                    # The fractional ops take their shape as int64, the sliding ones as int32.
+                    kind = "tf.int64" if op.windows == "sequences" else integer[pin.kind]
+                    arguments[pin.name] = f"tf.cast({arguments[pin.name]}, {kind})"
+        own = [argument.name for argument in op.arguments]
+        for name, value in item.values.items():
+            if name in own or not self.tensorflow:
+                arguments[name] = repr(value)
+        if self.tensorflow and "Targmax" in arguments:
+            arguments["Targmax"] = f"tf.{item.values['Targmax']}"
+        if "deterministic" in item.values and not item.values["deterministic"]:
+            note = ["# deterministic=False: every run draws other sequences than the studio showed."]
+        else:
+            note = []
+        if self.tensorflow:
+            assert item.plan is not None
+            note += [f"# {line}" for line in tensorflow_notes.notes(item.plan)]
+        call = f"{'tf.' if self.tensorflow else ''}raw_ops.{op.name}"
+        given = [f"    {name}={value}," for name, value in arguments.items()]
+        return [*note, f"{self.names[item.node.id]} = {call}(", *given, ")"]
+
+
+def _number(value: int | float) -> str:
+    return repr(value) if np.isfinite(value) else f'float("{value}")'

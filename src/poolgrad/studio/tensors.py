@@ -1,0 +1,138 @@
+"""Arrays the server holds, and the forms in which they leave and enter: raw bytes, .npy, CSV."""
+
+from __future__ import annotations
+
+import io
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from . import limits
+
+Array = npt.NDArray[Any]
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+BFLOAT16_NOTE = "bfloat16 as uint16 bits: np.load(f).view(ml_dtypes.bfloat16)"
+
+
+class Shelf(Mapping[str, Array]):
+    """Arrays by id, the least recently used dropped beyond ``capacity`` bytes; safe from several threads.
+
+    One array is always far smaller than the capacity, so what was just put stays.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self._bytes = capacity, 0
+        self._arrays: OrderedDict[str, Array] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, name: str, array: Array) -> None:
+        array = np.asarray(array, order="C")
+        array.flags.writeable = False
+        with self._lock:
+            self._bytes += array.nbytes - (self._arrays.pop(name).nbytes if name in self._arrays else 0)
+            self._arrays[name] = array
+            while self._bytes > self._capacity or len(self._arrays) > limits.CACHE_ENTRIES:
+                self._bytes -= self._arrays.popitem(last=False)[1].nbytes
+
+    def __getitem__(self, name: str) -> Array:
+        with self._lock:
+            self._arrays.move_to_end(name)
+            return self._arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        with self._lock:
+            return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._arrays))
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+def describe(array: Array) -> dict[str, Any]:
+    """What the page needs to know before it has the bytes: range of the finite values, NaN and infinities."""
+    numbers = array.astype(np.float32) if array.dtype in (BFLOAT16, np.float16) else array
+    finite, nan, infinite = numbers, 0, 0
+    if numbers.dtype.kind == "f":
+        mask = np.isfinite(numbers)
+        if not mask.all():
+            nan = int(np.isnan(numbers).sum())
+            infinite = int(numbers.size - mask.sum()) - nan
+            finite = numbers[mask]
+    as_number = int if numbers.dtype.kind in "iu" else float
+    return {
+        "shape": list(array.shape),
+        "dtype": array.dtype.name,
+        "bytes": array.nbytes,
+        "minimum": as_number(finite.min()) if finite.size else None,
+        "maximum": as_number(finite.max()) if finite.size else None,
+        "nan": nan,
+        "infinite": infinite,
+    }
+
+
+def raw_bytes(array: Array) -> bytes:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def npy_bytes(array: Array) -> bytes:
+    """A .npy file; NumPy's format has no bfloat16, so its bits are saved as uint16."""
+    stream = io.BytesIO()
+    np.save(stream, array.view(np.uint16) if array.dtype == BFLOAT16 else array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def csv_text(array: Array) -> str:
+    """``axis0,axis1,...,value`` and one line per element; values read back exactly."""
+    numbers = array.astype(np.float32) if array.dtype in (BFLOAT16, np.float16) else array
+    places = np.indices(array.shape).reshape(array.ndim, -1).T.tolist()
+    lines = [",".join([*(f"axis{k}" for k in range(array.ndim)), "value"])]
+    # str() of a NumPy scalar is the shortest text that reads back as the same number of its own type.
+    lines += [",".join([*map(str, place), str(number)]) for place, number in zip(places, numbers.ravel(), strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+class FileError(ValueError):
+    """A file that is no array the studio takes; ``got`` and ``limit`` where it is too large."""
+
+    def __init__(self, message: str, got: int | None = None, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.got, self.limit = got, limit
+
+
+def read_npy(data: bytes, dtype: str | None, dtypes: tuple[str, ...]) -> Array:
+    """The array in a .npy file, its header judged before anything is allocated; never unpickles."""
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        shape, fortran, found = read(stream)
+    except (ValueError, KeyError, EOFError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise FileError(f"this is not a .npy file of version 1 or 2 ({str(error)[:120]})") from None
+    if found.hasobject:
+        raise FileError("the file holds pickled Python objects, which the studio never loads; save plain numbers")
+    count = math.prod(shape)
+    if len(shape) > limits.RANK:
+        raise FileError(f"the array has {len(shape)} axes; the limit is {limits.RANK}", len(shape), limits.RANK)
+    if count > limits.ELEMENTS:
+        text = f"the array {shape} has {count:,} elements; the limit is {limits.ELEMENTS:,}: choose a crop"
+        raise FileError(text, count, limits.ELEMENTS)
+    if any(size < 0 for size in shape) or len(data) - stream.tell() != count * found.itemsize:
+        raise FileError(f"the file's data does not match its header {shape} {found}")
+    array = np.frombuffer(data, found, count, stream.tell()).reshape(shape, order="F" if fortran else "C")
+    if dtype == "bfloat16" and found in (np.dtype("V2"), np.dtype("<u2"), np.dtype("<i2")):
+        return np.asarray(array, order="C").view(BFLOAT16)
+    if dtype not in (None, "", found.name):
+        raise FileError(f"the file's {found} data cannot be read as {dtype!r}; only 2-byte data as bfloat16")
+    if found.name not in dtypes:
+        hint = "; say that it is bfloat16 if it is" if found == np.dtype("V2") else ""
+        raise FileError(f"the file's dtype is {found}; the studio takes {', '.join(dtypes)}{hint}")
+    return np.asarray(array.astype(found.newbyteorder("="), copy=False), order="C")

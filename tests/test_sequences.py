@@ -208,9 +208,11 @@ def test_output_size_is_computed_in_float32(size: int, ratio: float, cells: int)
     assert sequences.output_size(size, ratio) == cells
 
 
-SIZE_RANGE = "is out of range; give an integer from 1 to 2147483647"
+SMALL = "is out of range; it must be at least 1"
+LARGE = "is out of range; it must be at most 2147483647"
 RANGE = "is out of range; give a ratio from 1 to size=5"
-SEED_RANGE = "is out of range; give an integer from -9223372036854775808 to 9223372036854775807"
+LOW_SEED = "is out of range; it must be at least -9223372036854775808"
+HIGH_SEED = "is out of range; it must be at most 9223372036854775807"
 ENTRIES = "ratio has 1 entries for 2 sizes; give one each, or one number for all"
 INTEGER = "is not an integer; give a Python or NumPy integer"
 
@@ -227,9 +229,9 @@ INTEGER = "is not an integer; give a Python or NumPy integer"
         ((5, True, 1, 1), TypeError, "ratio=True is not a number; give a float of at least 1"),
         ((5, "2", 1, 1), TypeError, "ratio='2' is not a number; give a float of at least 1"),
         ((5, (2, 2), 1, 1), TypeError, "ratio=(2, 2) is not a number; give a float of at least 1"),
-        ((0, 1, 1, 1), ValueError, f"size=0 {SIZE_RANGE}"),
-        ((-3, 1, 1, 1), ValueError, f"size=-3 {SIZE_RANGE}"),
-        ((2**31, 2, 1, 1), ValueError, f"size=2147483648 {SIZE_RANGE}"),
+        ((0, 1, 1, 1), ValueError, f"size=0 {SMALL}"),
+        ((-3, 1, 1, 1), ValueError, f"size=-3 {SMALL}"),
+        ((2**31, 2, 1, 1), ValueError, f"size=2147483648 {LARGE}"),
         ((5.0, 2, 1, 1), TypeError, f"size=5.0 {INTEGER}"),
         ((True, 1, 1, 1), TypeError, f"size=True {INTEGER}"),
         (("5", 1, 1, 1), TypeError, f"size='5' {INTEGER}"),
@@ -237,8 +239,8 @@ INTEGER = "is not an integer; give a Python or NumPy integer"
         (((5, 6), (2, 7), 1, 1), ValueError, "ratio[1]=7 is out of range; give a ratio from 1 to size[1]=6"),
         (((5, 6), (2,), 1, 1), ValueError, ENTRIES),
         (((), 2, 1, 1), ValueError, "size=() is empty; give at least one size"),
-        ((5, 2, 2**63, 1), ValueError, f"seed=9223372036854775808 {SEED_RANGE}"),
-        ((5, 2, 1, -(2**63) - 1), ValueError, f"seed2=-9223372036854775809 {SEED_RANGE}"),
+        ((5, 2, 2**63, 1), ValueError, f"seed=9223372036854775808 {HIGH_SEED}"),
+        ((5, 2, 1, -(2**63) - 1), ValueError, f"seed2=-9223372036854775809 {LOW_SEED}"),
         ((5, 2, 1.0, 1), TypeError, f"seed=1.0 {INTEGER}"),
         ((5, 2, 1, None), TypeError, f"seed2=None {INTEGER}"),
         (

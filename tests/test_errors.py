@@ -283,3 +283,30 @@ def test_nothing_is_written_when_arguments_are_bad() -> None:
         with pytest.raises((ValueError, TypeError)):
             avg_grad(out=out, **changes)
     assert (out == 7).all()
+
+
+class _Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "value", [10**5000, [1, 10**5000, 2, 1], _Mute(), [1, _Mute(), 2, 1]], ids=["number", "list", "mute", "mute list"]
+)
+def test_values_that_cannot_be_printed(value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="AvgPool: ksize"):
+        pg.raw_ops.AvgPool(np.zeros((1, 4, 4, 1), "float32"), value, [1, 2, 2, 1], "VALID")
+    with pytest.raises((ValueError, TypeError), match="FractionalAvgPool: pooling_ratio"):
+        pg.raw_ops.FractionalAvgPool(np.zeros((1, 4, 4, 1), "float32"), value)
+
+
+def test_a_long_wrong_sequence_is_refused_at_once() -> None:
+    row = np.zeros(2**24, np.int64)
+    with pytest.raises(ValueError, match="row_pooling_sequence=.*empty cell 0") as caught:
+        pg.raw_ops.FractionalAvgPoolGrad([1, 4, 4, 1], np.ones((1, 2, 2, 1), "float32"), row, [0, 2, 4])
+    assert len(str(caught.value)) < 300
+
+
+def test_divisors_stay_within_64_bits() -> None:
+    with pytest.raises(ValueError, match=r"intervals: divisor\[1\]"):
+        pg.intervals((4, 4), [[0], [0]], [[4], [4]], [[2**40], [2**40]])

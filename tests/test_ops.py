@@ -329,3 +329,16 @@ def test_float_mean_in_another_dtype() -> None:
         pg.avg_pool(np.arange(4), window=2, axes=0, dtype=np.int8)
     with pytest.raises(TypeError, match="^avg_pool: dtype"):
         pg.avg_pool(np.arange(4), window=2, axes=0, dtype="complex64")
+
+
+def test_windows_that_jump() -> None:
+    """Irregular windows far apart: a tile of neighbours may reach over the whole axis, wherever it begins."""
+    size, half = 100_000, 20_000
+    start = np.r_[np.zeros(half, np.int64), np.full(half, size - 1)]
+    w = pg.intervals((2, size), [[0], start], [[2], start + 1])
+    x = np.arange(2 * size, dtype=np.float32).reshape(2, size)
+    y = pg.avg_pool(x, w, axes=(0, 1))
+    assert_same_bits(y, ((x[:1] + x[1:]) / 2)[:, start])
+    grad = pg.avg_pool_grad(np.ones_like(y), w, axes=(0, 1))
+    assert_same_bits(grad[:, [0, -1]], np.full((2, 2), half / 2, np.float32))
+    assert not grad[:, 1:-1].any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from typing import Any
 
 import ml_dtypes
@@ -196,3 +197,29 @@ def test_help(op: str) -> None:
     assert function.__name__ == op
     assert op in dir(raw_ops)
     assert op in raw_ops.__all__
+
+
+def test_outputs_can_be_pickled() -> None:
+    x = np.arange(16, dtype="float32").reshape(1, 4, 4, 1)
+    result = raw_ops.MaxPoolWithArgmax(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")
+    again = pickle.loads(pickle.dumps(result))
+    assert type(again) is type(result)
+    assert_same_bits(again.argmax, result.argmax)
+
+
+def test_a_plan_cannot_be_changed() -> None:
+    grad = raw_ops.Spec((1, 2, 2, 1), "float32")
+    sizes = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+    ready = raw_ops.plan("AvgPoolGrad", orig_input_shape=[1, 4, 4, 1], grad=grad, **sizes)
+    for shared in (ready.attributes, ready.result_shapes, ready.result_dtypes):
+        with pytest.raises(TypeError):
+            shared["padding"] = "VALID"  # type: ignore[index]
+
+
+def test_drawn_tables_are_not_kept() -> None:
+    from poolgrad import plans
+
+    before = plans._known_table.cache_info().currsize
+    for _ in range(5):
+        raw_ops.FractionalAvgPool(np.zeros((1, 9, 9, 1), "float32"), [1, 1.5, 1.5, 1])
+    assert plans._known_table.cache_info().currsize == before

@@ -52,6 +52,11 @@ void check_bytes(const Array& array, int64_t bytes, const char* name) {
                                     std::to_string(bytes));
 }
 
+void check_workers(int workers) {
+    if (workers < 1 || workers > 1024)
+        throw std::invalid_argument("workers must be from 1 to 1024, got " + std::to_string(workers));
+}
+
 // The arguments every pooling call has, checked together with its arrays.
 struct Shape {
     const Table& table;
@@ -61,7 +66,7 @@ struct Shape {
 
     Shape(const Table& t, int64_t outer_size, int64_t inner_size, int kind_number, int worker_count)
         : table(t), outer(outer_size), inner(inner_size), kind(Kind(kind_number)), workers(worker_count) {
-        if (workers < 1) throw std::invalid_argument("workers must be >= 1, got " + std::to_string(workers));
+        check_workers(workers);
         input = product({outer, t.axis(0).input_size(), t.axis(1).input_size(), t.axis(2).input_size(), inner}, "input");
         output = product({outer, t.axis(0).output_size(), t.axis(1).output_size(), t.axis(2).output_size(), inner}, "output");
         bytes = item_size(kind);
@@ -75,6 +80,12 @@ struct Shape {
         check_bytes(array, product({output, table.winner_bytes()}, "winners"), "winners");
     }
     Layout layout() const { return {table, outer, inner}; }
+    // Additions or comparisons of a pass that is not separated: a small input may have many large windows.
+    double work() const {
+        double terms = double(output);
+        for (std::size_t i = 0; i < 3; ++i) terms *= double(table.axis(i).longest_window());
+        return terms + double(input);
+    }
     MaxCall max_call(bool minimum) const {
         MaxCall call{layout(), workers, kind, table.winner_bytes(), minimum};
         return call;
@@ -97,8 +108,8 @@ void take_gil(PyThreadState* state) {
 
 // Small calls keep the GIL: giving it up and taking it back costs more than they do.
 template <class Function>
-int64_t without_gil(int64_t elements, const Function& function) {
-    if (elements < 4096) return function();
+int64_t without_gil(double work, const Function& function) {
+    if (work < 16384) return function();
     PyThreadState* const state = PyEval_SaveThread();
     int64_t result;
     try {
@@ -116,7 +127,7 @@ void avg_pool(const Input& source, const Output& destination, const Table& table
     shape.check_input(source, "source");
     shape.check_output(destination, "destination");
     const AverageCall call{source.data(), destination.data(), shape.layout(), workers, shape.kind, shape.kind};
-    without_gil(shape.input, [&] { return kernels().avg_pool(call), 0; });
+    without_gil(shape.work(), [&] { return kernels().avg_pool(call), 0; });
 }
 
 void mean_pool(const Input& source, const Output& destination, const Table& table, int64_t outer, int64_t inner, int kind,
@@ -125,7 +136,7 @@ void mean_pool(const Input& source, const Output& destination, const Table& tabl
     shape.check_input(source, "source");
     check_bytes(destination, product({shape.output, item_size(Kind(destination_kind))}, "destination"), "destination");
     const AverageCall call{source.data(), destination.data(), shape.layout(), workers, shape.kind, Kind(destination_kind)};
-    without_gil(shape.input, [&] { return kernels().mean_pool(call), 0; });
+    without_gil(shape.work(), [&] { return kernels().mean_pool(call), 0; });
 }
 
 void avg_pool_grad(const Input& source, const Output& destination, const Table& table, int64_t outer, int64_t inner, int kind, int workers) {
@@ -133,7 +144,7 @@ void avg_pool_grad(const Input& source, const Output& destination, const Table& 
     shape.check_output(source, "source");
     shape.check_input(destination, "destination");
     const AverageCall call{source.data(), destination.data(), shape.layout(), workers, shape.kind, shape.kind};
-    without_gil(shape.input, [&] { return kernels().avg_pool_grad(call), 0; });
+    without_gil(shape.work(), [&] { return kernels().avg_pool_grad(call), 0; });
 }
 
 void max_pool(const Input& source, const std::optional<Output>& values, const std::optional<Output>& winners, const Table& table,
@@ -144,7 +155,7 @@ void max_pool(const Input& source, const std::optional<Output>& values, const st
     call.source = source.data();
     if (values) shape.check_output(*values, "values"), call.values = values->data();
     if (winners) shape.check_winners(*winners), call.winners = winners->data();
-    without_gil(shape.input, [&] { return kernels().max_pool(call), 0; });
+    without_gil(shape.work(), [&] { return kernels().max_pool(call), 0; });
 }
 
 int64_t max_pool_grad(const Input& grad, const Input& winners, const Output& destination, const Table& table, int64_t outer,
@@ -155,7 +166,7 @@ int64_t max_pool_grad(const Input& grad, const Input& winners, const Output& des
     shape.check_input(destination, "destination");
     MaxCall call = shape.max_call(false);
     call.grad = grad.data(), call.winners = const_cast<void*>(winners.data()), call.destination = destination.data();
-    return without_gil(shape.input, [&] { return kernels().max_pool_grad(call); });
+    return without_gil(shape.work(), [&] { return kernels().max_pool_grad(call); });
 }
 
 int64_t max_pool_grad_from_input(const Input& orig_input, const std::optional<Input>& orig_output, const Input& grad,
@@ -168,7 +179,7 @@ int64_t max_pool_grad_from_input(const Input& orig_input, const std::optional<In
     MaxCall call = shape.max_call(minimum);
     call.source = orig_input.data(), call.grad = grad.data(), call.destination = destination.data();
     if (orig_output) shape.check_output(*orig_output, "orig_output"), call.expected = orig_output->data();
-    return without_gil(shape.input, [&] { return kernels().max_pool_grad_from_input(call); });
+    return without_gil(shape.work(), [&] { return kernels().max_pool_grad_from_input(call); });
 }
 
 int64_t take_winners(const Input& source, const Input& winners, const Output& destination, const Table& table, int64_t outer,
@@ -179,12 +190,12 @@ int64_t take_winners(const Input& source, const Input& winners, const Output& de
     shape.check_output(destination, "destination");
     MaxCall call = shape.max_call(false);
     call.source = source.data(), call.winners = const_cast<void*>(winners.data()), call.destination = destination.data();
-    return without_gil(shape.output, [&] { return kernels().take_winners(call); });
+    return without_gil(shape.work(), [&] { return kernels().take_winners(call); });
 }
 
 IndexCall index_call(const Input& source, const Input& indices, const Output& destination, int64_t outer, int64_t count, int64_t size,
                      int64_t source_size, int64_t destination_size, int kind, int workers) {
-    if (workers < 1) throw std::invalid_argument("workers must be >= 1, got " + std::to_string(workers));
+    check_workers(workers);
     const int64_t bytes = item_size(Kind(kind));
     check_bytes(source, product({outer, source_size, bytes}, "source"), "source");
     check_bytes(indices, product({outer, count, 8}, "indices"), "indices");
@@ -195,21 +206,21 @@ IndexCall index_call(const Input& source, const Input& indices, const Output& de
 int64_t scatter_indices(const Input& grad, const Input& indices, const Output& destination, int64_t outer, int64_t count, int64_t size,
                         int kind, int workers) {
     const IndexCall call = index_call(grad, indices, destination, outer, count, size, count, size, kind, workers);
-    return without_gil(outer * (count + size), [&] { return kernels().scatter_indices(call); });
+    return without_gil(double(outer) * double(count + size), [&] { return kernels().scatter_indices(call); });
 }
 
 int64_t gather_indices(const Input& source, const Input& indices, const Output& destination, int64_t outer, int64_t count, int64_t size,
                        int kind, int workers) {
     const IndexCall call = index_call(source, indices, destination, outer, count, size, size, count, kind, workers);
-    return without_gil(outer * count, [&] { return kernels().gather_indices(call); });
+    return without_gil(double(outer) * double(count), [&] { return kernels().gather_indices(call); });
 }
 
 void limit_copy(const Input& source, const Output& destination, int64_t read_bytes, int64_t write_bytes, bool streaming, int workers) {
-    if (workers < 1) throw std::invalid_argument("workers must be >= 1, got " + std::to_string(workers));
+    check_workers(workers);
     if (read_bytes < 0 || read_bytes > int64_t(source.nbytes()) || write_bytes < 0 || write_bytes > int64_t(destination.nbytes()))
         throw std::invalid_argument("limit_copy: read_bytes and write_bytes must fit the arrays");
     const CopyCall call{source.data(), destination.data(), read_bytes, write_bytes, streaming, workers};
-    without_gil(read_bytes + write_bytes, [&] { return kernels().limit_copy(call), 0; });
+    without_gil(double(read_bytes) + double(write_bytes), [&] { return kernels().limit_copy(call), 0; });
 }
 
 int64_t scratch_peak(bool reset) {

@@ -97,12 +97,14 @@ inline int64_t fitting_tile(const Side& side, int64_t most) {
         const int64_t tile = side.gradient ? std::max<int64_t>(0, room - 1) * rule->stride + 1 : room / rule->stride + 1;
         return std::clamp<int64_t>(tile, 1, std::max<int64_t>(1, count));
     }
-    for (int64_t tile = count;; tile = divide_up(tile, 2)) {
+    // Tried from every start, not only at multiples of the tile: tiles are cut further, and then begin anywhere.
+    for (int64_t tile = count; tile > 1; tile = divide_up(tile, 2)) {
         int64_t widest = 0;
-        for (int64_t first = 0; first < count; first += tile)
-            widest = std::max(widest, side.range(Range{first, std::min(first + tile, count)}).size());
-        if (widest <= most || tile <= 1) return std::max<int64_t>(1, tile);
+        for (int64_t first = 0; first + tile <= count && widest <= most; ++first)
+            widest = std::max(widest, side.range(Range{first, first + tile}).size());
+        if (widest <= most) return tile;
     }
+    return 1;
 }
 
 // The smallest index reported by any worker, or -1.

@@ -23,8 +23,13 @@ class PoolTypeError(_Named, TypeError):
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """``repr(value)`` short enough for one line of a message."""
-    text = " ".join(repr(value).split())
+    """``repr(value)`` short enough for one line of a message, whatever the value."""
+    if isinstance(value, (list, tuple)) and len(value) > limit:
+        value = [*value[:limit], ...]  # the rest would be cut below: do not spend seconds on writing it
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer too long to print, or a repr of its own that fails
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,18 +44,19 @@ class Plan:
     attributes: Mapping[str, Any]
 
     @cached_property
-    def result_shapes(self) -> dict[str, tuple[int, ...]]:
+    def result_shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Shape of each output."""
         pooled = [self.input_shape if self.op.result == "input" else self.output_shape]
         if self.op.windows == "ratios":
             pooled += [(size + 1,) for size in self.table.output_size]
-        return dict(zip(self.op.outputs, pooled * 2 if self.op.compute == "argmax" else pooled, strict=True))
+        shapes = zip(self.op.outputs, pooled * 2 if self.op.compute == "argmax" else pooled, strict=True)
+        return MappingProxyType(dict(shapes))
 
     @cached_property
-    def result_dtypes(self) -> dict[str, np.dtype[Any]]:
+    def result_dtypes(self) -> Mapping[str, np.dtype[Any]]:
         """Dtype of each output."""
         others = np.dtype(self.attributes.get("Targmax", "int64"))
-        return {name: others if k else self.dtype for k, name in enumerate(self.op.outputs)}
+        return MappingProxyType({name: others if k else self.dtype for k, name in enumerate(self.op.outputs)})
 
     @cached_property
     def frame(self) -> tuple[Any, int, int, int]:
@@ -295,7 +297,10 @@ def _fractional_plan(
         rows = _drawn(op, shape, axes, values["pooling_ratio"], attributes)
     else:
         rows = [_sequence(op, name, values[name]) for name in names]
-    table = _fractional_table(op.name, tuple(sizes), tuple(row.tobytes() for row in rows), attributes["overlapping"])
+    if op.windows == "ratios" or sum(row.size for row in rows) > 4096:  # drawn tables do not recur, long ones are large
+        table = fractional_table(op.name, names, sizes, rows, attributes["overlapping"])
+    else:
+        table = _known_table(op.name, tuple(sizes), tuple(row.tobytes() for row in rows), attributes["overlapping"])
     return _framed(op, table, axes, channel, shape, dtype, attributes)
 
 
@@ -305,7 +310,7 @@ def _sequence(op: Op, name: str, value: Any) -> npt.NDArray[np.int64]:
 
 
 @lru_cache(maxsize=256)
-def _fractional_table(op: str, sizes: tuple[int, ...], rows: tuple[bytes, ...], overlapping: bool) -> WindowTable:
+def _known_table(op: str, sizes: tuple[int, ...], rows: tuple[bytes, ...], overlapping: bool) -> WindowTable:
     names = ["row_pooling_sequence", "col_pooling_sequence"]
     return fractional_table(op, names, sizes, [np.frombuffer(row, np.int64) for row in rows], overlapping)
 
@@ -349,7 +354,7 @@ def _ratios(op: Op, given: Any) -> list[float]:
     for number in given:
         if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
             raise bad_type(op.name, "pooling_ratio", given, "must be numbers")
-        if not math.isfinite(number) or number < 1:
+        if not 1 <= number < 2**62:  # NaN fails too
             raise bad_value(op.name, "pooling_ratio", given, "must be finite and at least 1 on every axis")
     return [float(np.float32(number)) for number in given]  # TensorFlow's attribute is float32
 
@@ -361,5 +366,14 @@ def _framed(
     first, last = axes[0], axes[-1] + 1
     pooled = (*shape[:first], *table.output_size, *shape[last:])
     return Plan(
-        op, table, axes, channel, shape, pooled, math.prod(shape[:first]), math.prod(shape[last:]), dtype, attributes
+        op,
+        table,
+        axes,
+        channel,
+        shape,
+        pooled,
+        math.prod(shape[:first]),
+        math.prod(shape[last:]),
+        dtype,
+        MappingProxyType(dict(attributes)),
     )

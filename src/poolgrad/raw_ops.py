@@ -275,5 +275,8 @@ COMPUTE: Mapping[str, Callable[..., None]] = {
     "argmax_grad_grad": _by_index(_core.gather_indices),
 }  # fmt: skip
 
-_TUPLES = {op.name: namedtuple(op.name, op.outputs) for op in OPS.values() if len(op.outputs) > 1}
+_TUPLES = {
+    op.name: namedtuple(f"_{op.name}Outputs", op.outputs, module=__name__) for op in OPS.values() if len(op.outputs) > 1
+}
+globals().update({kind.__name__: kind for kind in _TUPLES.values()})  # where pickle looks for them
 globals().update({op.name: _make(op) for op in OPS.values()})

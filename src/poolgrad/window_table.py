@@ -349,7 +349,7 @@ def intervals(
     starts = _per_axis(op, "start", start, len(sizes))
     stops = _per_axis(op, "stop", stop, len(sizes))
     divisors: list[Any] = [None] * len(sizes) if divisor is None else _per_axis(op, "divisor", divisor, len(sizes))
-    axes = []
+    axes, largest = [], 1
     for k, n in enumerate(sizes):
         a, b = index_array(op, f"start[{k}]", starts[k]), index_array(op, f"stop[{k}]", stops[k])
         d = None if divisors[k] is None else index_array(op, f"divisor[{k}]", divisors[k])
@@ -368,6 +368,11 @@ def intervals(
             _check_order(op, name, row)
         if d is not None and d.size and d.min() < 1:
             raise bad_value(op, f"divisor[{k}]", int(d.min()), "must be at least 1")
+        largest *= int(d.max()) if d is not None and d.size else 1
+        if largest >= LARGEST:
+            raise bad_value(
+                op, f"divisor[{k}]", largest, "is the product of the axes' largest; it must stay below 2**59"
+            )
         axes.append(_listed_axis(op, n, a, b, d))
     return WindowTable(axes)
 
@@ -434,7 +439,7 @@ def fractional_table(
         if row.size == 0:
             raise bad_value(op, name, given, "is empty; a pooling sequence has one entry more than there are outputs")
         if row[0] < 0:
-            raise bad_value(op, name, row.tolist(), f"starts below 0; it must start at 0 or more, got {row[0]}")
+            raise bad_value(op, name, row[:100].tolist(), f"starts below 0; it must start at 0 or more, got {row[0]}")
         _check_order(op, name, row)
         start = row[:-1]
         stop = np.minimum(np.minimum(row[1:], n) + int(overlapping), n)
@@ -444,7 +449,7 @@ def fractional_table(
             raise bad_value(
                 op,
                 name,
-                row.tolist(),
+                row[:100].tolist(),
                 f"has an empty cell {i}: [{start[i]}, {stop[i]}) on {n} inputs; make its steps at least 1",
             )
         axes.append(_listed_axis(op, n, start, stop, None))
@@ -505,7 +510,7 @@ def _check_order(op: str, argument: str, row: npt.NDArray[np.int64]) -> None:
     if falls.size:
         i = int(falls[0])
         raise bad_value(
-            op, argument, row.tolist(), f"decreases after entry {i} ({row[i]} to {row[i + 1]}); it must not"
+            op, argument, row[:100].tolist(), f"decreases after entry {i} ({row[i]} to {row[i + 1]}); it must not"
         )
 
 

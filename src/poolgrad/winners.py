@@ -65,7 +65,7 @@ def winners_to_indices(
     starts, sizes = _geometry(w, array.ndim, run[0])
     offsets = _offsets(array, w)
     for offset, size in zip(offsets, sizes, strict=True):
-        if (offset >= size).any():
+        if ((offset < 0) | (offset >= size)).any():
             raise value_error(op, "winners", " lie outside their windows; pass those that max_pool gave for this table")
     if style == "torch":
         return _plane(starts, offsets, w)

@@ -44,7 +44,11 @@ with tempfile.TemporaryDirectory() as folder:
         outputs = w.cover(0, first, last)
         part, planes = w.part(0, outputs.start, outputs.stop)
         slab = pg.avg_pool_grad(grad[outputs], part, axes=(0, 1, 2))
-        gradient[first:last] = slab[first - planes.start : last - planes.start]
+        # The windows may begin before this slab or end within it; planes in a gap that no window reads get 0.
+        begin, end = max(first, planes.start), min(last, planes.stop)
+        gradient[first:last] = 0
+        if begin < end:
+            gradient[begin:end] = slab[begin - planes.start : end - planes.start]
     whole_gradient = pg.avg_pool_grad(grad, w, axes=(0, 1, 2))
     assert gradient.tobytes() == whole_gradient.tobytes()
     print(f"gradient in slabs of {2 * SLAB}: {grad.shape} -> {gradient.shape}, equal to the whole bit for bit")

@@ -102,7 +102,7 @@ TEXTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: avg_grad(grad=np.ones((1, 2, 2, 1), np.int32)),
         TypeError,
-        f"AvgPoolGrad: grad has dtype int32; AvgPoolGrad takes {FLOATS}: convert it, e.g. grad.astype('float16')",
+        f"AvgPoolGrad: grad has dtype int32; AvgPoolGrad takes {FLOATS}: convert it, e.g. with np.asarray(grad, 'float32')",
     ),
     (
         lambda: raw_ops.MaxPoolGrad(IMAGE, GRAD.astype("f8"), GRAD, TWO, TWO, "VALID"),
@@ -128,7 +128,7 @@ TEXTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: fractional_max_grad(orig_output=GRAD * 2),
         ValueError,
-        "FractionalMaxPoolGrad: orig_output[0, 0, 0, 0] is not the maximum of its cell; pass what FractionalMaxPool gave for orig_input",
+        "FractionalMaxPoolGrad: orig_output[0, 0, 0, 0] is not the maximum of its cell; pass what FractionalMaxPool gave, with the same overlapping",
     ),
     (
         lambda: raw_ops.MaxPoolGradWithArgmax(IMAGE, GRAD, np.full((1, 2, 2, 1), 16), TWO, TWO, "VALID"),
@@ -223,7 +223,7 @@ TEXTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: pg.avg_pool(np.ones((4, 4), complex), TABLE, axes=(0, 1)), TypeError,
      f"avg_pool: x has dtype complex128; avg_pool takes {FLOATS}, int8, uint8, int16, uint16, int32, uint32, int64, uint64: "
-     "convert it, e.g. x.astype('float16')"),
+     "convert it, e.g. with np.asarray(x, 'float32')"),
     (lambda: pg.set_workers(0), ValueError, "set_workers: workers=0 is out of range; it must be at least 1"),
     (lambda: pg.set_workers(5000), ValueError, "set_workers: workers=5000 is too many; use at most 1024"),
 ]  # fmt: skip

@@ -74,10 +74,11 @@ def bad_shape(op: str, argument: str, got: tuple[int, ...], expected: tuple[int,
 
 def bad_dtype(op: str, argument: str, got: object, allowed: tuple[str, ...]) -> PoolTypeError:
     """``op: argument has dtype got; allowed are ...``."""
+    usual = "float32" if "float32" in allowed else allowed[0]
     return type_error(
         op,
         argument,
-        f" has dtype {got}; {op} takes {', '.join(allowed)}: convert it, e.g. {argument}.astype('{allowed[0]}')",
+        f" has dtype {got}; {op} takes {', '.join(allowed)}: convert it, e.g. with np.asarray({argument}, '{usual}')",
         expected=", ".join(allowed),
         got=got,
     )

@@ -105,11 +105,20 @@ _GRAD = _output("grad", "Gradient of the pooled result.")
 _GRAD_OF_GRAD = _input("grad", "Gradient of the first gradient's result: an array of the input's shape.")
 _ARGMAX = Argument("argmax", "indices", "Flat index of each maximum, as MaxPoolWithArgmax gives it.", side="output")
 _SIZES = (
-    Argument("ksize", "sizes", "Window size of every axis of the array, e.g. 1,2,2,1; 1 on batch and channels."),
-    Argument("strides", "sizes", "Step of the windows on every axis, e.g. 1,2,2,1; 1 on batch and channels."),
+    Argument(
+        "ksize",
+        "sizes",
+        "Window size of every axis of the array, e.g. 1,2,2,1 (3-D: 1,2,2,2,1); 1 on batch and channels.",
+    ),
+    Argument(
+        "strides", "sizes", "Step of the windows on every axis, e.g. 1,2,2,1 (3-D: 1,2,2,2,1); 1 on batch and channels."
+    ),
 )
 _PADDING = Argument(
-    "padding", "choice", "SAME pads evenly (never counted in an average), VALID not at all.", choices=("SAME", "VALID")
+    "padding",
+    "choice",
+    "SAME pads so that every input is covered (padding never counts in an average), VALID not at all.",
+    choices=("SAME", "VALID"),
 )
 _EXPLICIT = (
     Argument(
@@ -333,7 +342,8 @@ def _rows() -> list[Op]:
                 FRACTIONAL,
                 2,
                 f"{word} of each cell of fractional pooling, whose rows and columns are drawn.",
-                f"output[r, c] = {word.lower()} of value over rows row[r]:row[r+1] and columns col[c]:col[c+1]",
+                f"output[r, c] = {word.lower()} of value over rows row[r]:row[r+1] and columns col[c]:col[c+1], "
+                "each one longer if overlapping",
                 f"{x}>>> y, rows, columns = raw_ops.{forward}(x, {draw})\n"
                 ">>> y.shape, rows.tolist()\n((1, 2, 3, 1), [0, 2, 4])",
                 outputs=drawn,

@@ -227,7 +227,7 @@ def _max_grad_checked(ready: Plan, inputs: list[Array], target: Array, threads: 
         raise value_error(
             ready.op.name,
             "orig_output",
-            f"{place} is not the maximum of its cell; pass what FractionalMaxPool gave for orig_input",
+            f"{place} is not the maximum of its cell; pass what FractionalMaxPool gave, with the same overlapping",
         )
 
 

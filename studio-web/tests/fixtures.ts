@@ -8,7 +8,7 @@ const sizes = [property("ksize", "1,2,2,1"), property("strides", "1,2,2,1")];
 
 export const catalogue: Catalogue = {
   library: "test", graph_version: 1, dtypes: ["float32"],
-  limits: { graph_bytes: 1, upload_bytes: 1, blocks: 256, rank: 6, elements: 4194304 },
+  limits: { graph_bytes: 1, upload_bytes: 1, blocks: 256, wires: 1024, rank: 6, elements: 4194304 },
   accepts: { tensor: ["tensor", "indices"], indices: ["indices", "tensor"], shape: ["shape", "sequence"], sequence: ["sequence", "shape"], any: ["tensor", "indices", "shape", "sequence"] },
   blocks: [
     { ...blank, name: "Shape", pins: [], outputs: [pin("shape", "shape")], properties: [property("values", "1,4,4,1")] },

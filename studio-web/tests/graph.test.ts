@@ -35,24 +35,6 @@ test("a fix is applied as one graph", () => {
   assert.deepEqual(next.wires, [{ from: ["a", "tensor"], to: ["s", "tensor"] }]);
 });
 
-test("text goes out and comes back; broken text says where it is broken", () => {
-  const back = graphs.parseGraph(graphs.toText(pair));
-  assert.ok(back.ok);
-  assert.deepEqual(back.value, pair);
-  for (const [text, words] of [
-    ["nonsense", /not JSON/], ["[]", /object/], ['{"version": 2}', /version 1/],
-    [JSON.stringify({ ...pair, blocks: [block("a", "Tensor"), block("a", "Tensor")], wires: [] }), /twice/],
-    [JSON.stringify({ ...pair, blocks: [block("a/b", "Tensor")], wires: [] }), /letters, digits/],
-    [JSON.stringify({ ...pair, blocks: [{ ...block("a", "Tensor"), x: null }], wires: [] }), /x and y/],
-    [JSON.stringify({ ...pair, blocks: [{ ...block("a", "Tensor"), properties: { shape: 3 } }], wires: [] }), /texts/],
-    [JSON.stringify({ ...pair, wires: [{ from: ["zz", "tensor"], to: ["b", "value"] }] }), /not there/],
-  ] as const) {
-    const parsed = graphs.parseGraph(text);
-    assert.ok(!parsed.ok, text);
-    assert.match(parsed.message, words);
-  }
-});
-
 test("undo takes back one act; typing counts as one", () => {
   let history = begin(0);
   history = record(history, 1);

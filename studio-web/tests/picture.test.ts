@@ -19,6 +19,12 @@ test("a picture has every block, wire and cell, and no markup from the page's te
   assert.ok(!text.includes("style="), "only attributes: a strict policy blocks styles");
 });
 
+test("characters that XML cannot hold do not break the picture", () => {
+  const graph = { ...graphOf([{ ...block("a", "Tensor"), label: "a\x00b\x08c" }]), title: "t\x1b\ud800" };
+  const text = graphPicture({ graph, catalogue, theme: "light", axes: new Map(), gradients: new Set(), infoAt: () => undefined, tensorAt: () => null });
+  assert.ok(text.includes("a\ufffdb\ufffdc") && text.includes("<title>t\ufffd\ufffd</title>"));
+});
+
 test("an empty page is a picture too", () => {
   const text = graphPicture({ graph: graphOf([]), catalogue, theme: "dark", axes: new Map(), gradients: new Set(), infoAt: () => undefined, tensorAt: () => null });
   assert.match(text, /width="\d+" height="\d+"/);

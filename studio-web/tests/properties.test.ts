@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { parseAssignments, parseFlag, parseInteger, parseIntegers, parseNumbers, textProblem } from "../src/model/properties.ts";
+import { isShown, parseAssignments, parseFlag, parseInteger, parseIntegers, parseNumbers, textProblem } from "../src/model/properties.ts";
 
 test("lists are read in every spelling enuSpace and Python use", () => {
   for (const text of ["1,4,3,2,1", "1 4 3 2 1", "{1,4,3,2,1}", "[1, 4, 3, 2, 1]", "(1;4;3;2;1)", "1,4,3,2,1;"]) {
@@ -45,4 +45,13 @@ test("a field says at once what cannot be read", () => {
   assert.match(textProblem("attrs", "NDHWC")!, /no "="/);
   assert.equal(textProblem("attrs", ""), null);
   assert.equal(textProblem("dtype", "anything"), null);
+});
+
+test("a property that is left out counts as its default when others depend on it", () => {
+  const property = (name: string, text: string, when: Record<string, string[]> | null = null) => ({ name, kind: "text", default: text, choices: [], help: "", when });
+  const shape = property("shape", "1,2", { fill: ["ones", "random"] });
+  const type = { properties: [property("fill", "ones"), shape] };
+  assert.equal(isShown(shape, { properties: {} }, type), true);
+  assert.equal(isShown(shape, { properties: { fill: "file" } }, type), false);
+  assert.equal(isShown(type.properties[0]!, { properties: {} }, type), true);
 });

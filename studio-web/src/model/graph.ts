@@ -1,7 +1,6 @@
 // The document: blocks and wires. Every function takes a graph and returns a new one; unchanged blocks keep their identity,
 // so the view redraws only what changed.
 import type { Block, BlockType, Catalogue, Edit, End, Graph, View, Wire } from "./types.ts";
-import type { Parsed } from "./properties.ts";
 
 export const emptyGraph = (): Graph => ({ version: 1, title: "Untitled", summary: "", blocks: [], wires: [] });
 
@@ -97,41 +96,3 @@ export function paste(graph: Graph, piece: Graph, dx: number, dy: number): { gra
 }
 
 export const toText = (graph: Graph): string => JSON.stringify(graph, null, 1);
-
-/** Text that claims to be a graph, checked field by field: a pasted file must not break the page. */
-export function parseGraph(text: string): Parsed<Graph> {
-  let data: unknown;
-  try {
-    data = JSON.parse(text);
-  } catch {
-    return { ok: false, message: "this is not JSON" };
-  }
-  const problem = graphProblem(data);
-  if (problem !== null) return { ok: false, message: problem };
-  const graph = data as Graph;
-  return { ok: true, value: { ...graph, title: String(graph.title ?? "Untitled"), summary: String(graph.summary ?? "") } };
-}
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
-const isEnd = (value: unknown): boolean => Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "string");
-
-function graphProblem(data: unknown): string | null {
-  if (!isRecord(data)) return "a graph is a JSON object with version, blocks and wires";
-  if (data.version !== 1) return `this page reads graphs of version 1; this one says ${JSON.stringify(data.version)}`;
-  if (!Array.isArray(data.blocks) || !Array.isArray(data.wires)) return "blocks and wires must be lists";
-  const ids = new Set<unknown>();
-  for (const [n, block] of data.blocks.entries()) {
-    if (!isRecord(block) || typeof block.id !== "string" || typeof block.op !== "string") return `block ${n} needs an id and an op`;
-    if (!/^[A-Za-z0-9_-]{1,64}$/.test(block.id)) return `block id ${JSON.stringify(block.id)} may only have letters, digits, _ and -`;
-    if (ids.has(block.id)) return `block id ${block.id} is there twice`;
-    if (!Number.isFinite(block.x) || !Number.isFinite(block.y)) return `block ${block.id} needs numbers x and y`;
-    if (!isRecord(block.properties) || !Object.values(block.properties).every((value) => typeof value === "string")) return `block ${block.id} needs properties that are texts`;
-    ids.add(block.id);
-  }
-  for (const [n, wire] of data.wires.entries()) {
-    if (!isRecord(wire) || !isEnd(wire.from) || !isEnd(wire.to)) return `wire ${n} needs from and to, each [block, pin]`;
-    const [from, to] = [wire.from as string[], wire.to as string[]];
-    if (!ids.has(from[0]) || !ids.has(to[0])) return `wire ${n} names a block that is not there`;
-  }
-  return null;
-}

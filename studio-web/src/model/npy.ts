@@ -9,7 +9,7 @@ export interface Header {
   readonly itemSize: number;
 }
 
-const KINDS: Record<string, string> = { f2: "float16", f4: "float32", f8: "float64", i1: "int8", i2: "int16", i4: "int32", i8: "int64", u1: "uint8", u2: "uint16", u4: "uint32", u8: "uint64", b1: "bool", V2: "bfloat16" };
+const KINDS: Record<string, string> = { f2: "float16", f4: "float32", f8: "float64", i1: "int8", i2: "int16", i4: "int32", i8: "int64", u1: "uint8", u2: "uint16", u4: "uint32", u8: "uint64", V2: "bfloat16" };
 
 /** Enough of a file to hold any header that NumPy writes for a plain array. */
 export const HEADER_BYTES = 4096;

@@ -27,7 +27,8 @@ const ROW = 22;
 const MARGIN = 40;
 const CELLS = 64;   // shown cells either way; a vector picture of more would be no use
 
-const escape = (text: string): string => text.replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]!);
+/** XML has no way to write control characters and halves of surrogate pairs: they become the sign for "no character". */
+const escape = (text: string): string => text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\p{Cs}]/gu, "\ufffd").replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]!);
 
 interface Box { readonly block: Block; readonly type: BlockType; readonly lines: readonly string[]; readonly heat: { text: string; height: number } | null; readonly height: number }
 

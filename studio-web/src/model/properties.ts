@@ -1,5 +1,6 @@
 // What a person types into a property, read leniently. The graph keeps the text and the server has the last word;
 // this only says at once what cannot be read at all. Accepted lists: `1,4,3,2,1`, `3;5`, `{1,3}`, `[1, 2]`, `(1 2)`. Accepted attributes: `data_format_ = NDHWC; padding = SAME`.
+import type { Block, BlockType, Property } from "./types.ts";
 
 export type Parsed<T> = { ok: true; value: T } | { ok: false; message: string };
 
@@ -69,6 +70,10 @@ export function parseAssignments(text: string): Parsed<[string, string][]> {
   }
   return good(value);
 }
+
+/** Whether a property matters now. One that is left out counts as its default, as it does on the server. */
+export const isShown = (property: Property, block: Pick<Block, "properties">, type: Pick<BlockType, "properties">): boolean =>
+  Object.entries(property.when ?? {}).every(([name, values]) => values.includes(block.properties[name] ?? type.properties.find((other) => other.name === name)?.default ?? ""));
 
 /** What is wrong with the text of a property of this kind, or null. Kinds that any text may fill are the server's to judge. */
 export function textProblem(kind: string, text: string): string | null {

@@ -41,6 +41,7 @@ export interface Limits {
   readonly graph_bytes: number;
   readonly upload_bytes: number;
   readonly blocks: number;
+  readonly wires: number;
   readonly rank: number;
   readonly elements: number;
 }

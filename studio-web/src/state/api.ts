@@ -2,6 +2,8 @@
 import type { Catalogue, GalleryEntry, Graph, Problem, RunResult } from "../model/types.ts";
 
 const TOKEN = "poolgrad-token";
+/** Names this page among the open ones, so that its Stop ends its own run only. */
+const TAB = [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(16)).join("");
 
 export class ApiError extends Error {
   constructor(readonly status: number, readonly code: string, message: string, readonly problems: readonly Problem[] = []) {
@@ -9,17 +11,27 @@ export class ApiError extends Error {
   }
 }
 
-/** Takes the token out of the address bar, so that it is not copied along with the address. */
-export function takeToken(): void {
+/** Takes the token out of the address bar, so that it is not copied along with the address. True if it is a new one. */
+export function takeToken(): boolean {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token === null) return;
+  if (token === null) return false;
+  const isNew = token !== sessionStorage.getItem(TOKEN);
   sessionStorage.setItem(TOKEN, token);
   history.replaceState(null, "", location.pathname);
+  return isNew;
+}
+
+/** Tells one start of the server from another: 32 bits of the token's FNV-1a hash, which give the 256 bits of the token itself to nobody. */
+export function serverMark(): string {
+  let hash = 0x811c9dc5;
+  for (const letter of sessionStorage.getItem(TOKEN) ?? "") hash = Math.imul(hash ^ letter.charCodeAt(0), 0x01000193) >>> 0;
+  return hash.toString(16);
 }
 
 async function request(path: string, options: RequestInit = {}): Promise<Response> {
   const headers = new Headers(options.headers);
   headers.set("X-Poolgrad-Token", sessionStorage.getItem(TOKEN) ?? "");
+  headers.set("X-Poolgrad-Tab", TAB);
   let response: Response;
   try {
     response = await fetch(`/api/${path}`, { ...options, headers });
@@ -32,8 +44,8 @@ async function request(path: string, options: RequestInit = {}): Promise<Respons
   throw new ApiError(response.status, body?.error?.code ?? "http", body?.error?.message ?? `The server answered ${response.status}`, body?.problems ?? []);
 }
 
-const post = (path: string, body: unknown): Promise<Response> =>
-  request(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+const post = (path: string, body: unknown, options: RequestInit = {}): Promise<Response> =>
+  request(path, { ...options, method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
 export interface Page { readonly name: string | null; readonly graph: Graph; readonly from: "file" | "gallery" }
 export interface Upload { readonly file: string; readonly name: string; readonly shape: readonly number[]; readonly dtype: string; readonly elements: number }
@@ -43,7 +55,7 @@ export const api = {
   gallery: async (): Promise<GalleryEntry[]> => ((await (await request("gallery")).json()) as { graphs: GalleryEntry[] }).graphs,
   page: async (): Promise<Page> => (await request("page")).json(),
   run: async (graph: Graph): Promise<RunResult> => (await post("run", { graph })).json(),
-  stop: async (): Promise<void> => { await post("stop", {}); },
+  stop: async (): Promise<void> => { await post("stop", {}, { keepalive: true }); },
   tensor: async (id: string): Promise<ArrayBuffer> => (await request(`tensor/${id}`)).arrayBuffer(),
   tensorFile: async (id: string, ending: "npy" | "csv"): Promise<Blob> => (await request(`tensor/${id}.${ending}`)).blob(),
   exported: async (graph: Graph, target: "poolgrad" | "tensorflow"): Promise<string> => (await post("export", { graph, target })).text(),

@@ -3,6 +3,7 @@ import { begin, record, redo, undo, type History } from "../model/history.ts";
 import { addBlock, applyEdits, connect, copyOf, emptyGraph, makeBlock, paste, removeBlocks, tensorKey, typeOf } from "../model/graph.ts";
 import { addGradient, freePlace, type Size } from "../model/gradient.ts";
 import { axesOf, gradientKeys, groupsOf, type Group } from "../model/relations.ts";
+import { sizeProblem } from "../model/reading.ts";
 import type { Header } from "../model/npy.ts";
 import type { Loose } from "../model/wiring.ts";
 import type { BlockType, Catalogue, Edit, End, GalleryEntry, Graph, Problem, RunResult, Wire } from "../model/types.ts";
@@ -12,7 +13,7 @@ export interface PaletteRequest { readonly screen: { x: number; y: number }; rea
 /** A .npy file to be opened into a Tensor block: `header` is read already; over the limit a crop is asked for. */
 export interface OpenRequest { readonly block: string; readonly file: File; readonly header: Header }
 
-export type Dialog = "gallery" | "help" | "paste" | "new" | { readonly python: string; readonly target: string } | { readonly open: OpenRequest } | null;
+export type Dialog = "gallery" | "help" | "paste" | "new" | { readonly python: string; readonly target: string } | { readonly open: OpenRequest } | { readonly unreadable: string; readonly reason: string } | null;
 export interface Toast { readonly text: string; readonly tone: "plain" | "bad" | "heard"; /* heard: for a screen reader only, the eye sees it anyway */ readonly at: number }
 
 export interface AppState {
@@ -35,7 +36,7 @@ export interface AppState {
   readonly focusField: string | null;  // property or pin that the inspector should focus
 }
 
-const NO_CATALOGUE: Catalogue = { library: "", graph_version: 1, limits: { graph_bytes: 0, upload_bytes: 0, blocks: 0, rank: 0, elements: 0 }, accepts: {}, dtypes: [], blocks: [] };
+const NO_CATALOGUE: Catalogue = { library: "", graph_version: 1, limits: { graph_bytes: 0, upload_bytes: 0, blocks: 0, wires: 0, rank: 0, elements: 0 }, accepts: {}, dtypes: [], blocks: [] };
 
 export const app = new Store<AppState>({
   phase: "loading", failure: "", catalogue: NO_CATALOGUE, gallery: [], history: begin(emptyGraph()), selected: new Set(), selectedWires: new Set(), result: null,
@@ -48,9 +49,14 @@ export const graphNow = (): Graph => app.get().history.present;
 export const drawnSizes = new Map<string, Size>();
 export const sizeOf = (id: string): Size => drawnSizes.get(id) ?? { width: 264, height: 190 };
 
-export function edit(next: Graph, group: string | null = null): void {
-  if (app.get().readOnly) return;
-  app.set((now) => ({ history: record(now.history, next, group) }));
+/** True if the change was made: a read-only page takes none, and no page grows beyond what the server runs. */
+export function edit(next: Graph, group: string | null = null): boolean {
+  const { readOnly, catalogue } = app.get();
+  if (readOnly) return false;
+  const large = next.blocks.length + next.wires.length > graphNow().blocks.length + graphNow().wires.length ? sizeProblem(next, catalogue.limits) : null;
+  if (large !== null) say(`This is too much for one page: ${large}`, "bad");
+  else app.set((now) => ({ history: record(now.history, next, group) }));
+  return large === null;
 }
 
 /** A change of view (a slice, a scale): kept in the file, but not a step that undo would take back. Allowed on a read-only page too. */
@@ -67,6 +73,14 @@ export function openGraph(graph: Graph): void {
   app.set((now) => ({ history: record(now.history, graph), selected: new Set(), dialog: null, palette: null, fitRequest: now.fitRequest + 1 }));
 }
 
+/** After a failure: the page as it is on the first visit. What was there is not in the history, so undo cannot bring it back. */
+export function startFromExample(): void {
+  app.set((now) => ({
+    history: begin(now.gallery[0]?.graph ?? emptyGraph()), selected: new Set(), selectedWires: new Set(), result: null, runError: null,
+    palette: null, dialog: null, toast: null, reveal: null, focusField: null, fitRequest: now.fitRequest + 1,
+  }));
+}
+
 /** The first property is what a person types next; a block without any has wires to choose. */
 export const firstField = (type: BlockType): string | null => type.properties[0]?.name ?? type.pins[0]?.name ?? null;
 
@@ -74,7 +88,6 @@ export function addFromPalette(op: string, pin: string | null, request: PaletteR
   const { catalogue } = app.get();
   const graph = graphNow();
   const type = typeOf(catalogue, op)!;
-  if (graph.blocks.length >= catalogue.limits.blocks) return say(`A page holds at most ${catalogue.limits.blocks} blocks`, "bad");
   const made = makeBlock(graph, type, request.place.x, request.place.y);
   const block = request.loose ? made : { ...made, ...freePlace(graph, made, sizeOf) };
   let next = addBlock(graph, block);
@@ -82,15 +95,14 @@ export function addFromPalette(op: string, pin: string | null, request: PaletteR
     const wire: Wire = request.loose.direction === "out" ? { from: request.loose.end, to: [block.id, pin] } : { from: [block.id, pin], to: request.loose.end };
     next = connect(next, wire);
   }
-  edit(next);
+  if (!edit(next)) return app.set({ palette: null });
   app.set({ palette: null, selected: new Set([block.id]), focusField: firstField(type), reveal: block.id });
-  say(`${op} added`, "heard");
+  return say(`${op} added`, "heard");
 }
 
 export function mend(problem: Problem): void {
   if (!problem.fix) return;
-  edit(applyEdits(graphNow(), problem.fix.patch as Edit[]));
-  say(problem.fix.label);
+  if (edit(applyEdits(graphNow(), problem.fix.patch as Edit[]))) say(problem.fix.label);
 }
 
 export function gradientOf(id: string, fill: "ones" | "one-hot"): void {
@@ -100,8 +112,7 @@ export function gradientOf(id: string, fill: "ones" | "one-hot"): void {
   const first = typeOf(catalogue, block.op)!.outputs[0]!.name;
   const info = result?.blocks[id]?.outputs[first];
   const done = addGradient(graph, catalogue, id, { fill, dtype: info?.dtype ?? null, shape: info?.shape ?? null, sizes: sizeOf });
-  if (!done) return;
-  edit(done.graph);
+  if (!done || !edit(done.graph)) return;
   app.set((now) => ({ selected: new Set([done.gradient]), fitRequest: now.fitRequest + 1 }));
   say(`${typeOf(catalogue, block.op)!.gradient!.op} added and wired`, "heard");
 }
@@ -118,11 +129,8 @@ export function removeSelected(): void {
 export const selectedCopy = (): Graph => copyOf(graphNow(), app.get().selected);
 
 export function pastePiece(piece: Graph, dx = 40, dy = 40): void {
-  const { catalogue } = app.get();
-  const graph = graphNow();
-  if (graph.blocks.length + piece.blocks.length > catalogue.limits.blocks) return say(`A page holds at most ${catalogue.limits.blocks} blocks`, "bad");
-  const done = paste(graph, piece, dx, dy);
-  edit(done.graph);
+  const done = paste(graphNow(), piece, dx, dy);
+  if (!edit(done.graph)) return;
   select(done.ids);
   say(`${done.ids.length} block${done.ids.length === 1 ? "" : "s"} pasted`);
 }

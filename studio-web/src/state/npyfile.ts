@@ -15,6 +15,7 @@ export async function chooseNpy(block: string, file: File): Promise<void> {
   try {
     const header = await headerOf(file);
     const { limits } = app.get().catalogue;
+    if (header.shape.length > limits.rank) throw new Error(`${file.name} has ${header.shape.length} axes; the studio shows at most ${limits.rank}`);
     const request: OpenRequest = { block, file, header };
     if (count(header.shape) > limits.elements || file.size > limits.upload_bytes || maybeBrainFloat(header)) app.set({ dialog: { open: request } });
     else await openNpy(request, null, null);

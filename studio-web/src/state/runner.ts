@@ -96,5 +96,7 @@ export function startRunner(): void {
     last = graphNow();
     if (meaning(last) !== sent) schedule();
   });
+  // Nobody waits for the run of a page that goes; after a reload the next run would stand in line behind it.
+  addEventListener("pagehide", () => { if (busy) void api.stop().catch(() => undefined); });
   schedule();
 }

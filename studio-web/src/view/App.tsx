@@ -8,6 +8,7 @@ import { Dialogs } from "./Dialogs.tsx";
 import { Inspector } from "./Inspector.tsx";
 import { Palette } from "./Palette.tsx";
 import { Reader } from "./Reader.tsx";
+import { ToastLine } from "./Toast.tsx";
 import { Toolbar } from "./Toolbar.tsx";
 import { useKeys } from "./keys.ts";
 
@@ -29,6 +30,7 @@ export function App() {
   const phase = useStore(app, (state) => state.phase);
   const failure = useStore(app, (state) => state.failure);
   const palette = useStore(app, (state) => state.palette);
+  const dialog = useStore(app, (state) => state.dialog !== null);
   const readOnly = useStore(app, (state) => state.readOnly);
   const empty = useStore(app, (state) => state.history.present.blocks.length === 0);
   const narrow = useNarrow();
@@ -49,7 +51,7 @@ export function App() {
       <CellBar />
       {palette && <Palette request={palette} />}
       <Dialogs />
-      <ToastLine />
+      {!dialog && <ToastLine />}
     </div>
   );
 }
@@ -58,16 +60,4 @@ export function App() {
 function Story() {
   const summary = useStore(app, (state) => state.history.present.summary);
   return summary === "" ? null : <p className="story">{summary}</p>;
-}
-
-const TOAST_MS = 4200;
-
-function ToastLine() {
-  const toast = useStore(app, (state) => state.toast);
-  useEffect(() => {
-    if (!toast) return undefined;
-    const timer = setTimeout(() => app.set({ toast: null }), toast.tone === "bad" ? TOAST_MS * 2 : TOAST_MS);
-    return () => clearTimeout(timer);
-  }, [toast]);
-  return <div className={`toast${toast ? ` toast-shown toast-${toast.tone}` : ""}`} role={toast?.tone === "bad" ? "alert" : "status"}>{toast?.text}</div>;
 }

@@ -2,6 +2,7 @@
 import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
 import { memo } from "react";
 import { typeOf, wireInto } from "../model/graph.ts";
+import { isShown } from "../model/properties.ts";
 import type { Block, BlockType, Kind, Problem } from "../model/types.ts";
 import { app, derived, mend, select } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
@@ -20,7 +21,9 @@ export const BlockNode = memo(function BlockNode({ data: { block }, selected }: 
   const type = useStore(app, (state) => typeOf(state.catalogue, block.op));
   const result = useStore(app, (state) => state.result?.blocks[block.id]);
   const problems = useStore(app, (state) => derived(state).problems.get(block.id)) ?? NO_PROBLEMS;
-  const status = problems.some((problem) => problem.code !== "unwired") ? "problem" : problems.length > 0 ? "waiting" : result?.status ?? "waiting";
+  // While the server does not answer, what is shown belongs to an earlier graph.
+  const stale = useStore(app, (state) => state.runError !== null);
+  const status = stale ? "stale" : problems.some((problem) => problem.code !== "unwired") ? "problem" : problems.length > 0 ? "waiting" : result?.status ?? "waiting";
   if (!type) return <div className="block block-problem"><header><h2>{block.op}</h2></header><p className="problem-text">This library has no block of this name</p></div>;
   const rows = Math.max(type.pins.length, type.outputs.length);
   return (
@@ -40,7 +43,7 @@ export const BlockNode = memo(function BlockNode({ data: { block }, selected }: 
   );
 }, sameBlock);
 
-const STATUS: Record<string, string> = { ok: "has run", problem: "has a problem", waiting: "waits for its inputs" };
+const STATUS: Record<string, string> = { ok: "has run", problem: "has a problem", waiting: "waits for its inputs", stale: "has not run as it is now" };
 
 function PinRow({ type, row, problems }: { type: BlockType; row: number; problems: readonly Problem[] }) {
   const pin = type.pins[row];
@@ -84,7 +87,7 @@ export function Problems({ problems }: { problems: readonly Problem[] }) {
 /** The properties that matter now, as text; a click goes to the field in the inspector. */
 function Summary({ block, type }: { block: Block; type: BlockType }) {
   const graph = useStore(app, (state) => state.history.present);
-  const shown = type.properties.filter((property) => !wireInto(graph, block.id, property.name) && !HIDDEN.has(property.name) && isShown(property.when, block) && worthSaying(block, property.name, property.default, type));
+  const shown = type.properties.filter((property) => !wireInto(graph, block.id, property.name) && !HIDDEN.has(property.name) && isShown(property, block, type) && worthSaying(block, property.name, property.default, type));
   const { attrs } = block.properties;
   if (shown.length === 0 && !attrs) return null;
   return (
@@ -100,8 +103,6 @@ function Summary({ block, type }: { block: Block; type: BlockType }) {
   );
 }
 
-export const isShown = (when: Readonly<Record<string, readonly string[]>> | null, block: Block): boolean =>
-  when === null || Object.entries(when).every(([name, values]) => values.includes(block.properties[name] ?? ""));
 
 /** Flags and numbers at their defaults say nothing; shapes, sizes and formats always do. */
 function worthSaying(block: Block, name: string, normal: string, type: BlockType): boolean {

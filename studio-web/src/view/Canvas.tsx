@@ -8,7 +8,7 @@ import { app, drawnSizes, edit, graphNow, sizeOf, type PaletteRequest } from "..
 import { useStore } from "../state/store.ts";
 import { BlockNode, type BlockNodeType } from "./BlockNode.tsx";
 import { chooseNpy } from "../state/npyfile.ts";
-import { openText } from "./files.ts";
+import { openPage } from "./files.ts";
 import { ConnectionHint, showRefusal } from "./ConnectionHint.tsx";
 import { WireEdge, type WireEdgeType } from "./WireEdge.tsx";
 
@@ -167,11 +167,11 @@ export function Canvas() {
     if (!file || app.get().readOnly) return;
     event.preventDefault();
     const { x, y } = flow.screenToFlowPosition({ x: event.clientX, y: event.clientY });
-    if (file.name.endsWith(".json")) return void file.text().then(openText);
+    if (file.name.endsWith(".json")) return void openPage(file);
     const type = typeOf(app.get().catalogue, "Tensor");
     if (!file.name.endsWith(".npy") || !type) return showRefusal("Drop a page (.json) or an array (.npy)", { x: event.clientX, y: event.clientY });
     const block = makeBlock(graphNow(), type, x, y);
-    edit(addBlock(graphNow(), block));
+    if (!edit(addBlock(graphNow(), block))) return;
     app.set({ selected: new Set([block.id]) });
     void chooseNpy(block.id, file);
   }, [flow]);

@@ -6,6 +6,7 @@ import { useStore } from "../state/store.ts";
 import { download, openText } from "./files.ts";
 import { Icon } from "./Icon.tsx";
 import { OpenNpy } from "./OpenNpy.tsx";
+import { ToastLine } from "./Toast.tsx";
 
 export const closeDialog = (): void => app.set({ dialog: null });
 
@@ -23,6 +24,7 @@ export function Frame({ title, wide, children }: { title: string; wide?: boolean
         <div className="inspector-head"><h2 id="dialog-title">{title}</h2><button type="button" className="icon" onClick={closeDialog} aria-label="Close"><Icon name="close" /></button></div>
         {children}
       </div>
+      <ToastLine />
     </dialog>
   );
 }
@@ -35,6 +37,7 @@ export function Dialogs() {
   if (dialog === "paste") return <PasteText />;
   if (dialog === "new") return <NewPage />;
   if ("python" in dialog) return <Python code={dialog.python} target={dialog.target} />;
+  if ("unreadable" in dialog) return <Unreadable text={dialog.unreadable} reason={dialog.reason} />;
   return <OpenNpy request={dialog.open} />;
 }
 
@@ -65,13 +68,26 @@ function NewPage() {
   );
 }
 
+/** The draft of an earlier visit that this page cannot open. */
+function Unreadable({ text, reason }: { text: string; reason: string }) {
+  return (
+    <Frame title="Your draft could not be opened">
+      <p>The draft that this browser kept is not a page that this studio can show: {reason}.</p>
+      <p className="quiet-text">It is set aside in this browser’s storage and not overwritten. Save it as a file to mend it.</p>
+      <div className="button-row"><button type="button" className="primary" onClick={() => download(text, "draft.json", "application/json")}>Save the draft</button><button type="button" onClick={closeDialog}>Go on without it</button></div>
+    </Frame>
+  );
+}
+
 function PasteText() {
   const [text, setText] = useState(() => toText(graphNow()));
+  const [problem, setProblem] = useState<string | null>(null);
   return (
     <Frame title="Graph as text" wide>
       <p className="quiet-text">This is the page as text. Copy it, or put another one in its place and open it.</p>
-      <textarea className="code" rows={16} value={text} aria-label="Graph as text" spellCheck={false} onChange={(event) => setText(event.target.value)} onFocus={(event) => event.target.select()} />
-      <div className="button-row"><button type="button" className="primary" onClick={() => openText(text)}>Open this text</button></div>
+      <textarea className="code" rows={16} value={text} aria-label="Graph as text" spellCheck={false} onChange={(event) => { setText(event.target.value); setProblem(null); }} onFocus={(event) => event.target.select()} />
+      <p className="text-problem" role="alert">{problem}</p>
+      <div className="button-row"><button type="button" className="primary" onClick={() => setProblem(openText(text))}>Open this text</button></div>
     </Frame>
   );
 }

@@ -22,7 +22,7 @@ export function Field({ block, property, problems }: { block: Block; property: P
     box.current?.focus();
     box.current?.select?.();
   }, [wanted]);
-  const change = (text: string): void => edit(setProperty(graphNow(), block.id, property.name, text), `${block.id} ${property.name}`);
+  const change = (text: string): boolean => edit(setProperty(graphNow(), block.id, property.name, text), `${block.id} ${property.name}`);
   if (property.kind === "file") return <FileField block={block} problems={problems} />;
   if (property.name === "file_name") return null;
   const unreadable = property.choices.length > 0 ? null : textProblem(property.kind, value);

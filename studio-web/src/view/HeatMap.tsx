@@ -142,7 +142,7 @@ function usePicture(picture: Picture): string | null {
 
 function SliceToggle({ owner, all }: { owner: string; all: boolean }) {
   return (
-    <button type="button" className="quiet small" aria-pressed={all} onClick={() => amend(setView(graphNow(), owner, { slices: all ? "one" : "all" }))}>
+    <button type="button" className="small" aria-pressed={all} onClick={() => amend(setView(graphNow(), owner, { slices: all ? "one" : "all" }))}>
       {all ? "one slice" : "all slices"}
     </button>
   );

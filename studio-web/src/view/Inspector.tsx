@@ -1,10 +1,11 @@
 // Everything about the selected block, reachable by keyboard: properties, wires, view, downloads, its gradient.
 import { setLabel, setView, tensorKey, typeOf } from "../model/graph.ts";
+import { isShown } from "../model/properties.ts";
 import { shapeText } from "../model/tensor.ts";
 import type { Block, BlockType, Problem, View } from "../model/types.ts";
 import { amend, app, derived, edit, gradientOf, graphNow, pastePiece, removeSelected, select, selectedCopy } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
-import { isShown, Problems } from "./BlockNode.tsx";
+import { Problems } from "./BlockNode.tsx";
 import { ATTRIBUTES, Field } from "./Fields.tsx";
 import { saveTensor } from "./files.ts";
 import { Icon } from "./Icon.tsx";
@@ -22,7 +23,7 @@ export function Inspector() {
   const type = only && typeOf(catalogue, only.op);
   return (
     <aside className="inspector" aria-label="Inspector">
-      {only && type ? <BlockInspector key={only.id} block={only} type={type} /> : chosen.length > 1 ? <Several count={chosen.length} /> : <PageInspector />}
+      {only && type ? <BlockInspector key={only.id} block={only} type={type} /> : chosen.length > 0 ? <Several count={chosen.length} /> : <PageInspector />}
     </aside>
   );
 }
@@ -30,8 +31,8 @@ export function Inspector() {
 function Several({ count }: { count: number }) {
   return (
     <>
-      <h2>{count} blocks selected</h2>
-      <p className="quiet-text">Drag or use the arrow keys to move them together. Ctrl C copies them, Delete removes them.</p>
+      <h2>{count} block{count === 1 ? "" : "s"} selected</h2>
+      <p className="quiet-text">Drag or use the arrow keys to move what is selected. Ctrl C copies it, Delete removes it.</p>
       <div className="button-row"><button type="button" onClick={() => pastePiece(selectedCopy())}><Icon name="copy" /> Duplicate</button><button type="button" onClick={removeSelected}><Icon name="trash" /> Remove</button></div>
     </>
   );
@@ -60,7 +61,7 @@ function BlockInspector({ block, type }: { block: Block; type: BlockType }) {
       {(type.properties.length > 0 || isOp) && (
         <section>
           <h3>Properties</h3>
-          {type.properties.filter((property) => isShown(property.when, block)).map((property) => <Field key={property.name} block={block} property={property} problems={at(property.name)} />)}
+          {type.properties.filter((property) => isShown(property, block, type)).map((property) => <Field key={property.name} block={block} property={property} problems={at(property.name)} />)}
           {isOp && !type.properties.some((property) => property.name === "attrs") && <Field block={block} property={ATTRIBUTES} problems={at("attrs")} />}
         </section>
       )}

@@ -10,6 +10,8 @@ import { BlockPicture } from "./BlockPicture.tsx";
 import { blockName } from "./Wires.tsx";
 
 const ROOM: Room = { width: 326, height: 340, largestCell: 44 };
+/** Margins, paddings and borders left and right of a picture. */
+const BESIDE = 64;
 
 export function Reader() {
   const graph = useStore(app, (state) => state.history.present);
@@ -17,6 +19,7 @@ export function Reader() {
   const problems = useStore(app, (state) => derived(state).problems);
   const order = useMemo(() => runOrder(graph), [graph]);
   const [step, setStep] = useState(0);
+  const room = useMemo(() => ({ ...ROOM, width: Math.min(ROOM.width, innerWidth - BESIDE) }), []);
   const at = Math.min(step, Math.max(0, order.length - 1));
   const block = order[at];
   const type = block && typeOf(catalogue, block.op);
@@ -32,7 +35,7 @@ export function Reader() {
           {feeds.length > 0 && <ul className="reader-feeds">{feeds.map((wire) => <li key={wire.to[1]}><b>{wire.to[1]}</b> from {blockName(wire.from[0])}</li>)}</ul>}
           <dl className="summary">{type.properties.filter((property) => block.properties[property.name] && !["file", "attrs"].includes(property.name)).slice(0, 6).map((property) => <div key={property.name}><dt>{property.name}</dt><dd>{block.properties[property.name]}</dd></div>)}</dl>
           <Problems problems={problems.get(block.id) ?? []} />
-          <BlockPicture block={block} type={type} room={ROOM} />
+          <BlockPicture block={block} type={type} room={room} />
         </article>
       )}
       <nav className="reader-steps" aria-label="Steps">

@@ -44,11 +44,15 @@ function Mark() {
   );
 }
 
+/** Problems that the same graph may not have the next time. */
+const PASSING = new Set(["time", "memory", "killed", "crashed", "stopped"]);
+
 function RunStatus() {
   const running = useStore(app, (state) => state.running);
   const error = useStore(app, (state) => state.runError);
   const result = useStore(app, (state) => state.result);
   const problems = result?.problems.filter((problem) => problem.code !== "unwired").length ?? 0;
+  const passing = result?.problems.some((problem) => PASSING.has(problem.code)) ?? false;
   const unwired = (result?.problems.length ?? 0) - problems;
   if (running) return <span className="run-status running" role="status">running <button type="button" className="small" onClick={() => void stopRun()}>Stop</button></span>;
   if (error) return <span className="run-status bad" role="status"><span className="run-message" title={error}>{error}</span> <button type="button" className="small" onClick={runAgain}>Try again</button></span>;
@@ -56,6 +60,7 @@ function RunStatus() {
   return (
     <span className={`run-status ${problems > 0 ? "bad" : unwired > 0 ? "wait" : "good"}`} role="status" title={`${result.computed.length} of ${graphNow().blocks.length} blocks computed in ${result.milliseconds.toFixed(1)} ms`}>
       {problems > 0 ? <button type="button" className="link" onClick={() => select([])}>{problems} problem{problems === 1 ? "" : "s"}</button> : unwired > 0 ? `${unwired} pin${unwired === 1 ? "" : "s"} to wire` : `ran in ${result.milliseconds < 10 ? result.milliseconds.toFixed(1) : Math.round(result.milliseconds)} ms`}
+      {passing && <button type="button" className="small" onClick={runAgain}>Run again</button>}
     </span>
   );
 }

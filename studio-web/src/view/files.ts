@@ -1,6 +1,7 @@
 // Everything that leaves the page as a file, and pages that come in.
-import { parseGraph, toText } from "../model/graph.ts";
+import { toText } from "../model/graph.ts";
 import { graphPicture } from "../model/picture.ts";
+import { parseGraph } from "../model/reading.ts";
 import type { Graph, RunResult, TensorInfo } from "../model/types.ts";
 import { api, ApiError } from "../state/api.ts";
 import { app, derived, graphNow, openGraph, say } from "../state/app.ts";
@@ -27,13 +28,19 @@ export function pickFile(accept: string, use: (file: File) => void): void {
   input.click();
 }
 
-export const openFile = (): void => pickFile(".json,application/json", (file) => void file.text().then(openText));
+export const openFile = (): void => pickFile(".json,application/json", (file) => void openPage(file));
 
-export function openText(text: string): boolean {
-  const parsed = parseGraph(text);
-  if (parsed.ok) openGraph(parsed.value);
-  else say(`This is not a page of the studio: ${parsed.message}`, "bad");
-  return parsed.ok;
+/** Opens a page from its text; the answer is why it cannot be opened, or null. */
+export function openText(text: string): string | null {
+  const parsed = parseGraph(text, app.get().catalogue.limits);
+  if (!parsed.ok) return `This page cannot be opened: ${parsed.message}`;
+  openGraph(parsed.value);
+  return null;
+}
+
+export async function openPage(file: File): Promise<void> {
+  const problem = openText(await file.text());
+  if (problem !== null) say(problem, "bad");
 }
 
 export async function copyText(): Promise<void> {

@@ -1,7 +1,8 @@
 // Keys of the whole page. Fields keep their own; a dialog keeps all.
 import { useEffect } from "react";
-import { parseGraph, toText, typeOf } from "../model/graph.ts";
-import { app, firstField, gradientOf, graphNow, pastePiece, redoEdit, removeSelected, select, selectedCopy, undoEdit } from "../state/app.ts";
+import { toText, typeOf } from "../model/graph.ts";
+import { parseGraph } from "../model/reading.ts";
+import { app, firstField, gradientOf, graphNow, pastePiece, redoEdit, removeSelected, say, select, selectedCopy, undoEdit } from "../state/app.ts";
 import { cellStore, pin, play, walkCell } from "../state/cell.ts";
 import { openFile, savePage } from "./files.ts";
 import { openPaletteByKey } from "./Toolbar.tsx";
@@ -75,10 +76,12 @@ function onCopy(event: ClipboardEvent): void {
 
 function onPaste(event: ClipboardEvent): void {
   if (isField(event.target) || app.get().dialog !== null || app.get().readOnly) return;
-  const parsed = parseGraph(event.clipboardData?.getData("text/plain") ?? "");
-  if (!parsed.ok) return;
-  event.preventDefault();
-  pastePiece(parsed.value);
+  const text = event.clipboardData?.getData("text/plain") ?? "";
+  const parsed = parseGraph(text, app.get().catalogue.limits);
+  if (parsed.ok) {
+    event.preventDefault();
+    pastePiece(parsed.value);
+  } else if (text.trim() !== "") say(`The clipboard holds no graph that can be pasted: ${parsed.message}`, "bad");
 }
 
 export function useKeys(): void {

@@ -15,6 +15,8 @@ def call(header: dict[str, Any], arrays: list[Any]) -> worker.Message:
     if header["op"] == "AvgPoolGrad":
         if sys.argv[1] == "sleep":
             time.sleep(60)
+        if sys.argv[1] == "hang":
+            sum(range(1 << 40))  # In C, and never lets another thread run.
         if sys.argv[1] == "crash":
             os._exit(3)
         if sys.argv[1] == "kill":

@@ -198,3 +198,75 @@ def test_what_is_no_graph_at_all(change: JSON, words: str) -> None:
 def test_an_unknown_op_is_a_problem_of_its_block() -> None:
     found = only(page({"a": ("Convolution", {})}, {}))
     assert (found["node"], found["code"]) == ("a", "unknown_op")
+
+
+def test_a_text_that_is_too_long_is_a_problem_of_its_property() -> None:
+    found = only(average_gradient(g={"fill": "values", "values": "1 " * 150_000}))
+    assert (found["node"], found["pin"], found["code"]) == ("g", "values", "property")
+    assert "at most 200,000 characters" in found["message"]
+
+
+def test_an_empty_shape_that_no_array_can_have() -> None:
+    for shape in ("0,100000000000000000000", "0,4000000,4000000,4000000"):
+        found = only(page({"x": ("Tensor", {"shape": shape})}, {}))
+        assert (found["pin"], found["code"]) == ("shape", "elements")
+        assert "beside its empty axis" in found["message"]
+
+
+def test_a_choice_is_mended_beside_attributes_that_are_none() -> None:
+    found = problems(page({"x": ("Tensor", {"fill": "Ones", "attrs": "NDHWC"})}, {}))
+    assert {(problem["pin"], problem["code"]) for problem in found} >= {("fill", "property"), ("attrs", "property")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"label": {"a": 1}}, "label must be a text"),
+        ({"label": "x" * 1001}, "label has 1001 characters; the limit is 1000"),
+        ({"label": "\ud800"}, "label has half of a surrogate pair"),
+        ({"properties": {"values": "\udfff"}}, "properties.values has half"),
+        ({"properties": {"\ud800": ""}}, "a name in graph.blocks.0..properties has half"),
+        ({"op": "x" * 101}, "op has 101 characters"),
+        ({"ui": []}, "ui must be an object"),
+        ({"ui": {"scale": "zz"}}, "ui.scale must be sequential or diverging"),
+        ({"ui": {"scale": ["sequential"]}}, "ui.scale must be sequential or diverging"),
+        ({"ui": {"slices": 1}}, "ui.slices must be all or one"),
+        ({"ui": {"output": {}}}, "ui.output must be a text"),
+        ({"ui": {"index": "0"}}, "ui.index must be a list"),
+        ({"ui": {"index": [0] * 7}}, "ui.index has 7 entries"),
+        ({"ui": {"index": [0, -1]}}, "ui.index.1. must be a whole number"),
+        ({"ui": {"index": [True]}}, "ui.index.0. must be a whole number"),
+        ({"x": float("nan")}, "x must be a number"),
+        ({"y": 1e300}, "y must be a number"),
+        ({"y": True}, "y must be a number"),
+    ],
+)
+def test_what_a_block_may_not_say(changes: dict[str, Any], words: str) -> None:
+    graph = average_gradient()
+    graph["blocks"][0].update(changes)
+    with pytest.raises(GraphError, match=words):
+        read_graph(graph)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": True}, "version"),
+        ({"version": {"deep": []}}, "version is no number"),
+        ({"title": "\ud800"}, "title has half"),
+        ({"ui": 1}, "graph.ui must be an object"),
+        ({"wires": [{"from": ["shape", "\ud800"], "to": ["grad", "grad"]}]}, "from.1. has half"),
+        ({"wires": [{"from": ["shape", 1], "to": ["grad", "grad"]}]}, "from.1. must be a text"),
+        ({"wires": [{"from": ["shape", "shape"], "to": ["grad", "grad"], "ui": 2}]}, "ui must be an object"),
+    ],
+)
+def test_what_a_graph_may_not_say(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(GraphError, match=words):
+        read_graph({**average_gradient(), **changes})
+
+
+def test_what_the_page_keeps_under_ui_is_allowed() -> None:
+    graph = average_gradient()
+    graph["ui"] = {"zoom": 2}
+    graph["blocks"][0]["ui"] = {"scale": "diverging", "slices": "one", "index": [0, 3], "output": "output", "new": {}}
+    read_graph(graph)

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_graphs import average_gradient
+from page_graphs import average_gradient, page
+from processes import gone
 
-from poolgrad.studio import StudioError, launch, pages, serve
+from poolgrad.studio import StudioError, launch, serve
 
 BUNDLE = {"index.html": "<!doctype html><title>studio</title>", "app.js": "", "secret.py": "", ".hidden.js": ""}
 
@@ -58,6 +59,11 @@ def address(lines: list[str]) -> re.Match[str]:
     return found
 
 
+def children(process_id: int) -> list[str]:
+    threads = Path(f"/proc/{process_id}/task").glob("*/children")
+    return [child for thread in threads for child in thread.read_text().split()]
+
+
 def ask(lines: list[str], path: str, body: object = None) -> Any:
     found = address(lines)
     data = None if body is None else json.dumps(body).encode()
@@ -73,37 +79,45 @@ def test_it_opens_a_page_file_and_stops_cleanly_on_ctrl_c(web: Path, tmp_path: P
     with started(f"{str(path)!r}, port=0, open_browser=False") as (process, lines):
         assert ask(lines, "/api/page")["name"] == "mine.json"
         assert ask(lines, "/api/run", {"graph": average_gradient()})["problems"] == []
-        threads = Path(f"/proc/{process.pid}/task").glob("*/children")
-        children = [child for thread in threads for child in thread.read_text().split()]
+        started_by_it = children(process.pid)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=10)
     assert process.returncode == 0
     assert output.endswith("poolgrad studio: stopped.\n")
     assert errors == ""
-    assert len(children) == 1
-    for child in children:
+    assert len(started_by_it) == 1
+    for child in started_by_it:
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_ctrl_c_does_not_wait_for_a_long_run(web: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left_of_a_long_run_when_the_server_ends(web: Path, end: signal.Signals) -> None:
     odd = str(Path(__file__).with_name("odd_worker.py"))
     before = "import sys; from poolgrad.studio import runner\n"
     before += f"runner.Runner.__init__.__defaults__ = ((sys.executable, {odd!r}, 'sleep'), 60.0)"
     with started("port=0, open_browser=False", before) as (process, lines):
         found = address(lines)
-        body = json.dumps({"graph": pages.read("same-edge-counts")}).encode()
+        sizes = {"ksize": "1,2,2,1", "strides": "1,2,2,1"}
+        slow = {f"slow{n}": ("AvgPoolGrad", sizes) for n in range(5)}
+        wires = {f"slow{n}.grad": "g.tensor" for n in range(5)}
+        wires |= {f"slow{n}.orig_input_shape": "shape.shape" for n in range(5)}
+        inputs = {"g": ("Tensor", {"shape": "1,2,2,1"}), "shape": ("Shape", {"values": "1,4,4,1"})}
+        body = json.dumps({"graph": page({**inputs, **slow}, wires)}).encode()
         with socket.create_connection(("127.0.0.1", int(found.group(2)))) as connection:
             head = (
                 f"POST /api/run HTTP/1.1\r\nHost: 127.0.0.1:{found.group(2)}\r\nX-Poolgrad-Token: {found.group(3)}\r\n"
             )
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             connection.sendall(head.encode() + body)
-            time.sleep(1)
-            process.send_signal(signal.SIGINT)
+            time.sleep(1.5)
+            (worker,) = children(process.pid)
+            process.send_signal(end)
             start = time.monotonic()
-            process.communicate(timeout=10)
-    assert process.returncode == 0
-    assert time.monotonic() - start < 5
+            process.wait(timeout=10)
+            assert gone(int(worker), 5)
+            seconds = time.monotonic() - start
+    assert seconds < 2.5
+    assert process.returncode == (0 if end == signal.SIGINT else -end)
 
 
 def test_the_default_port_and_the_next_free_one(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
@@ -59,6 +60,33 @@ def test_what_is_refused(name: str, kind: str, text: str, expected: str) -> None
         parse(name, kind, text)
     assert expected in caught.value.expected
     assert caught.value.got.startswith("'")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("values", "1" * 150_000 + "x"),
+        ("values", "1." + "1" * 150_000 + "x"),
+        ("ratios", "1e" + "1" * 150_000),
+        ("sizes", "1" * 150_000 + "x"),
+        ("values", "a" + "_" * 150_000),
+        ("values", "a" + " " * 150_000 + "x"),
+    ],
+)
+def test_a_text_is_refused_in_a_time_that_grows_with_its_length_only(kind: str, text: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(TextError):
+        parse("values", kind, text)
+    assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("values", 200_000), ("choice", 10_000)])
+def test_a_text_beyond_the_limit_is_not_read(kind: str, limit: int) -> None:
+    assert parse("x", kind, " " * limit) in ([], "")
+    with pytest.raises(TextError, match=f"at most {limit:,} characters, got {limit + 1:,} characters"):
+        parse("x", kind, " " * (limit + 1))
+    with pytest.raises(TextError, match="at most 10,000 characters"):
+        split_attributes(" " * 10_001)
 
 
 def test_attributes_as_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from page_graphs import JSON, average_gradient, page
+from processes import gone
 
 from poolgrad import op_table, raw_ops
-from poolgrad.studio import limits, pages
+from poolgrad.studio import limits, pages, worker_process
 from poolgrad.studio.graph import read_graph
 from poolgrad.studio.runner import Runner
 
@@ -212,6 +214,137 @@ def test_a_run_is_stopped_on_request(odd_runner: Runner) -> None:
     assert odd_runner.stop() is True
     thread.join()
     assert [(p["node"], p["code"]) for p in answers[0]["problems"]] == [("grad", "stopped")]
+
+
+def slow_blocks(count: int) -> JSON:
+    """``count`` blocks at which an odd worker goes wrong, none behind another, then as many that are quick."""
+    blocks: dict[str, tuple[str, dict[str, str]]] = {
+        "shape": ("Shape", {"values": "1,4,4,1"}),
+        "g": ("Tensor", {"shape": "1,2,2,1"}),
+    }
+    wires = {}
+    for n in range(count):
+        blocks[f"slow{n}"] = ("AvgPoolGrad", {"ksize": "1,2,2,1", "strides": "1,2,2,1"})
+        blocks[f"x{n}"] = ("Tensor", {"fill": "random", "seed": str(n)})
+        blocks[f"quick{n}"] = ("AvgPool", {})
+        wires |= {
+            f"slow{n}.orig_input_shape": "shape.shape",
+            f"slow{n}.grad": "g.tensor",
+            f"quick{n}.value": f"x{n}.tensor",
+        }
+    return page(blocks, wires)
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every worker process that is started from here on."""
+    made: list[Any] = []
+
+    def popen(*arguments: Any, **options: Any) -> Any:
+        made.append(subprocess_popen(*arguments, **options))
+        return made[-1]
+
+    subprocess_popen = worker_process.subprocess.Popen
+    monkeypatch.setattr(worker_process.subprocess, "Popen", popen)
+    return made
+
+
+@pytest.mark.parametrize("odd_runner", ["sleep"], indirect=True)
+def test_the_limit_of_time_is_one_for_the_whole_run(odd_runner: Runner, starts: list[Any]) -> None:
+    start = time.monotonic()
+    answer = odd_runner.run(read_graph(slow_blocks(40)))
+    assert time.monotonic() - start < 4
+    assert starts == []
+    assert answer is not None
+    assert [problem["code"] for problem in answer["problems"]] == ["time"]
+    found = statuses(answer)
+    assert list(found.values()).count("problem") == 1
+    waiting = list(found.values()).count("waiting")
+    assert waiting > 40
+    assert answer["problems"][0]["message"].endswith(f"at this block; {waiting} more blocks were not run")
+
+
+@pytest.mark.parametrize("odd_runner", ["sleep"], indirect=True)
+def test_one_stop_ends_the_whole_run(odd_runner: Runner, starts: list[Any]) -> None:
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(odd_runner.run(read_graph(slow_blocks(5)))))
+    thread.start()
+    time.sleep(0.5)
+    assert odd_runner.stop() is True
+    start = time.monotonic()
+    thread.join()
+    assert time.monotonic() - start < 0.7
+    assert starts == []
+    assert [problem["code"] for problem in answers[0]["problems"]] == ["stopped"]
+    assert list(statuses(answers[0]).values()).count("problem") == 1
+
+
+@pytest.mark.parametrize("odd_runner", ["sleep"], indirect=True)
+def test_a_tab_stops_its_own_runs_only(odd_runner: Runner) -> None:
+    answers: dict[str, Any] = {}
+
+    def run(tab: str) -> None:
+        answers[tab] = odd_runner.run(read_graph(edge_counts()), tab)
+
+    first = threading.Thread(target=run, args=("first",))
+    first.start()
+    time.sleep(0.3)
+    second = threading.Thread(target=run, args=("second",))
+    second.start()
+    time.sleep(0.3)
+    assert odd_runner.stop("third") is False
+    assert odd_runner.stop("second") is True
+    first.join()
+    second.join()
+    assert [problem["code"] for problem in answers["first"]["problems"]] == ["time"]
+    assert [problem["code"] for problem in answers["second"]["problems"]] == ["stopped"]
+
+
+def test_a_long_check_is_ended_like_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = raw_ops.plan
+
+    def slow_plan(*arguments: Any, **options: Any) -> Any:
+        time.sleep(0.1)
+        return plan(*arguments, **options)
+
+    monkeypatch.setattr(raw_ops, "plan", slow_plan)
+    start = time.monotonic()
+    answer = Runner(["/no/such/program"], seconds=0.5).run(read_graph(slow_blocks(40)))
+    assert time.monotonic() - start < 2
+    assert answer is not None
+    assert [problem["code"] for problem in answer["problems"]] == ["time"]
+    assert set(statuses(answer).values()) == {"problem", "waiting"}
+
+
+def test_a_worker_that_cannot_be_started_is_a_problem_of_the_block() -> None:
+    answer = Runner(["/no/such/program"]).run(read_graph(average_gradient()))
+    assert answer is not None
+    assert [(p["node"], p["code"]) for p in answer["problems"]] == [("grad", "crashed")]
+
+
+@pytest.mark.parametrize(("mode", "seconds"), [("sleep", 60.0), ("hang", 0.5)])
+def test_a_worker_ends_by_itself_when_the_server_is_gone(mode: str, seconds: float) -> None:
+    """While a kernel runs, at once; while one runs that lets no other thread run, at its own deadline."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(ODD.parent)!r})
+from poolgrad.studio.graph import read_graph
+from poolgrad.studio.runner import Runner
+from test_runner import edge_counts
+runner = Runner([sys.executable, {str(ODD)!r}, {mode!r}], seconds=600)
+runner.warm()
+runner._seconds = {seconds}
+print(runner.worker.process_id, flush=True)
+runner.worker.end = lambda permit: None
+runner.run(read_graph(edge_counts()))
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        worker = int(server.stdout.readline())
+        time.sleep(0.4)
+        assert not gone(worker, 0.1)
+        server.kill()
+        assert gone(worker, 5)
 
 
 @pytest.mark.parametrize("odd_runner", ["print"], indirect=True)

@@ -153,6 +153,31 @@ def test_a_body_without_length_is_refused(client: Any) -> None:
     assert (answer.status, answer.code) == (411, "length")
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/api/run", "application/json"), ("/api/upload", "application/octet-stream")]
+)
+def test_a_length_does_not_cover_for_a_body_in_chunks(client: Any, path: str, kind: str) -> None:
+    chunk = b"2\r\n{}\r\n0\r\n\r\n"
+    answer = client.send("POST", path, chunk, Content_Type=kind, Content_Length="2", Transfer_Encoding="chunked")
+    assert (answer.status, answer.code) == (411, "length")
+
+
+@pytest.mark.parametrize("place", ["property", "name", "pin", "title"])
+def test_half_a_surrogate_pair_is_a_clear_refusal(client: Any, place: str) -> None:
+    graph = average_gradient()
+    if place == "property":
+        graph["blocks"][0]["properties"]["values"] = "\ud800"
+    elif place == "name":
+        graph["blocks"][0]["properties"]["\ud800"] = "1"
+    elif place == "pin":
+        graph["wires"][0]["to"][1] = "\ud800"
+    else:
+        graph["title"] = "\ud800"
+    for path in ("/api/run", "/api/export"):
+        answer = client.post(path, {"graph": graph, "target": "poolgrad"})
+        assert (answer.status, answer.code) == (400, "graph")
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"graph": ' + b"9" * 5000 + b"}"])
 def test_broken_json_is_a_clear_refusal(client: Any, body: bytes) -> None:
     answer = client.send("POST", "/api/run", body, Content_Type="application/json")
@@ -213,6 +238,16 @@ def header_of(text: str) -> bytes:
         (npy(np.zeros(2, [("a", "f4")])), 400, "dtype"),
         (npy(np.array(["text"])), 400, "dtype"),
         (npy(np.zeros(2, "V2")), 400, "bfloat16"),
+        (header_of("{'descr': '|S0', 'fortran_order': False, 'shape': (3,), }"), 400, "dtype"),
+        (header_of("{'descr': '|V0', 'fortran_order': False, 'shape': (0,), }"), 400, "dtype"),
+        (header_of("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (1,), }") + b"0" * 8, 400, "dtype"),
+        (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (3,"), 400, "not a .npy"),
+        (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (True, True), }") + b"0000", 400, "not a .npy"),
+        (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1" + "0" * 20 + "), }"), 400, "not a .npy"),
+        (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1" + "0" * 18 + "), }"), 400, "empty"),
+        (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 999999, 999999, 9999999), }"), 400, "empty"),
+        (header_of("{'descr': '\\ud800', 'fortran_order': False, 'shape': (1,), }"), 400, "not a .npy"),
+        (header_of("{'descr': [('a', '|V0')], 'fortran_order': False, 'shape': (1,), }"), 400, "dtype"),
     ],
 )
 def test_files_that_are_not_plain_numbers(client: Any, data: bytes, status: int, words: str) -> None:

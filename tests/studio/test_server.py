@@ -137,7 +137,16 @@ def test_gallery_graphs_are_pages_that_a_file_can_hold(name: str, tmp_path: Any)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{", "is not JSON"), ("{}", "version"), ("x" * (limits.GRAPH_BYTES + 1), "limit")]
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("{}", "version"),
+        ("x" * (limits.GRAPH_BYTES + 1), "limit"),
+        ('{"version": 1, "blocks": [{"id": "a", "op": "Viewer", "ui": {"scale": "zz"}}], "wires": []}', "ui.scale"),
+        ('{"version": 1, "blocks": [{"id": "a", "op": "Viewer", "label": {"a": 1}}], "wires": []}', "label"),
+        ('{"version": 1, "blocks": [], "wires": [], "ui": {"zoom": NaN}}', "is not JSON"),
+        ('{"version": 1, "blocks": [], "wires": [], "ui": {"zoom": "\\ud800"}}', "is not JSON"),
+    ],
 )
 def test_page_files_that_cannot_be_opened(text: str, words: str, tmp_path: Any) -> None:
     path = tmp_path / "page.json"

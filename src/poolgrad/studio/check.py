@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -18,8 +18,13 @@ from .property_text import TextError, parse, shown, split_attributes
 Array = npt.NDArray[Any]
 
 
-def check(graph: Graph, files: Mapping[str, Array]) -> CheckedGraph:
-    """Every problem of ``graph`` that can be known without computing; ``files`` are the uploaded arrays."""
+def check(
+    graph: Graph, files: Mapping[str, Array], ended: Callable[[], tuple[str, str] | None] = lambda: None
+) -> CheckedGraph:
+    """Every problem of ``graph`` that can be known without computing; ``files`` are the uploaded arrays.
+
+    ``ended`` gives code and words once the check may not go on: 4 Mi fractional windows take half a second to plan.
+    """
     checked = CheckedGraph(graph, {}, [])
     if len(graph.nodes) > limits.BLOCKS:
         message = f"The page has {len(graph.nodes)} blocks; the limit is {limits.BLOCKS}"
@@ -39,6 +44,10 @@ def check(graph: Graph, files: Mapping[str, Array]) -> CheckedGraph:
         item = checked.blocks[name] = Checked(node, block)
         if name in cyclic:
             checked.refuse(item, Problem(name, None, "cycle", "its result would feed itself; remove one wire"))
+            continue
+        end = ended()
+        if end is not None:
+            checked.end(item, *end)
             continue
         _check_wires(checked, item)
         _check_properties(checked, item)

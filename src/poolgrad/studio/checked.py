@@ -16,6 +16,7 @@ from .blocks import Block
 from .graph import Graph, Node
 from .problems import Fix, Problem
 from .property_text import TextError, Value
+from .tensors import counted
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +57,9 @@ class CheckedGraph:
     graph: Graph
     blocks: dict[str, Checked]
     problems: list[Problem]
+    #: Where the run was ended, if it was: its problem's place among the others, and the blocks after it.
+    ended_at: int | None = None
+    not_run: int = 0
 
     @property
     def bytes(self) -> int:
@@ -64,6 +68,15 @@ class CheckedGraph:
     def refuse(self, item: Checked, problem: Problem) -> None:
         item.status = "problem"
         self.problems.append(problem)
+
+    def end(self, item: Checked, code: str, message: str) -> None:
+        """The run may not go on: a problem of the first block this meets, those after it wait."""
+        if self.ended_at is None:
+            self.ended_at = len(self.problems)
+            self.refuse(item, Problem(item.node.id, None, code, message))
+        else:
+            item.status = "waiting"
+            self.not_run += 1
 
 
 def text_problem(node: Node, name: str, error: TextError, fix: Fix | None = None) -> Problem:
@@ -80,9 +93,10 @@ def shape_fits(checked: CheckedGraph, item: Checked, shape: tuple[int, ...]) -> 
     elif any(size < 0 for size in shape):
         text = f"shape {shape} has a negative size"
         checked.refuse(item, Problem(node, pin, "property", text, "sizes of 0 or more", str(shape)))
-    elif math.prod(shape) > limits.ELEMENTS:
-        count, limit = f"{math.prod(shape):,}", f"{limits.ELEMENTS:,}"
-        text = f"the tensor {shape} would have {count} elements; the limit is {limit}"
+    elif counted(shape) > limits.ELEMENTS:
+        count, limit = f"{counted(shape):,}", f"{limits.ELEMENTS:,}"
+        beside = " beside its empty axis" if 0 in shape else ""
+        text = f"the tensor {shape} would have {count} elements{beside}; the limit is {limit}"
         checked.refuse(item, Problem(node, pin, "elements", text, f"at most {limit}", count))
     else:
         return True

@@ -12,7 +12,11 @@ from . import limits
 from .catalogue import GRAPH_VERSION
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_TEXT_LIMIT = 200_000
+#: Characters of a block's label, and of the names of ops, pins and properties. A longer property text is a problem
+#: of its block (`property_text`); the rest is limited by the size of the body.
+_LABEL_LIMIT, _NAME_LIMIT = 1000, 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_VIEWS = {"scale": ("sequential", "diverging"), "slices": ("all", "one")}
 
 
 class GraphError(ValueError):
@@ -59,8 +63,11 @@ def read_graph(value: object) -> Graph:
     """A `Graph` from decoded JSON; `GraphError` says which part is not as it should be."""
     graph = _mapping(value, "graph")
     _only(graph, {"version", "title", "summary", "blocks", "wires", "ui"}, "graph")
-    if graph.get("version") != GRAPH_VERSION:
-        raise GraphError(f"graph.version is {graph.get('version')!r}; this studio reads version {GRAPH_VERSION}")
+    version = graph.get("version")
+    if isinstance(version, bool) or version != GRAPH_VERSION:
+        got = repr(version) if isinstance(version, (int, float)) else "no number"
+        raise GraphError(f"graph.version is {got[:40]}; this studio reads version {GRAPH_VERSION}")
+    _mapping(graph.get("ui", {}), "graph.ui")
     nodes: dict[str, Node] = {}
     for index, item in enumerate(_list(graph.get("blocks"), "graph.blocks", None)):
         node = _read_node(item, f"graph.blocks[{index}]")
@@ -72,6 +79,7 @@ def read_graph(value: object) -> Graph:
         where = f"graph.wires[{index}]"
         wire = _mapping(item, where)
         _only(wire, {"from", "to", "ui"}, where)
+        _mapping(wire.get("ui", {}), f"{where}.ui")
         source, target = _end(wire.get("from"), f"{where}.from"), _end(wire.get("to"), f"{where}.to")
         for end in (source, target):
             if end[0] not in nodes:
@@ -90,15 +98,31 @@ def _read_node(value: object, where: str) -> Node:
     if not isinstance(identity, str) or not _ID.match(identity):
         raise GraphError(f"{where}.id must be 1 to 64 letters, digits, '_' or '-'")
     properties = _mapping(item.get("properties", {}), f"{where}.properties")
+    _check_view(_mapping(item.get("ui", {}), f"{where}.ui"), f"{where}.ui")
     x, y = (_number(item.get(axis, 0), f"{where}.{axis}") for axis in "xy")
     return Node(
         id=identity,
-        op=_text(item.get("op"), f"{where}.op"),
-        properties={name: _text(text, f"{where}.properties.{name}") for name, text in properties.items()},
-        label=_text(item.get("label", ""), f"{where}.label"),
+        op=_text(item.get("op"), f"{where}.op", _NAME_LIMIT),
+        properties={
+            _text(name, f"a name in {where}.properties", _NAME_LIMIT): _text(text, f"{where}.properties.{name}")
+            for name, text in properties.items()
+        },
+        label=_text(item.get("label", ""), f"{where}.label", _LABEL_LIMIT),
         x=x,
         y=y,
     )
+
+
+def _check_view(view: Mapping[str, Any], where: str) -> None:
+    """How the page looks at the block: what the page would act on is checked, other keys are its own business."""
+    for key, allowed in _VIEWS.items():
+        if key in view and view[key] not in allowed:
+            raise GraphError(f"{where}.{key} must be {' or '.join(allowed)}")
+    if "output" in view:
+        _text(view["output"], f"{where}.output", _NAME_LIMIT)
+    for index, size in enumerate(_list(view.get("index", []), f"{where}.index", limits.RANK)):
+        if type(size) is not int or not 0 <= size < limits.ELEMENTS:
+            raise GraphError(f"{where}.index[{index}] must be a whole number from 0 to {limits.ELEMENTS - 1}")
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
@@ -118,12 +142,16 @@ def _list(value: object, where: str, longest: int | None) -> list[Any]:
 def _only(value: Mapping[str, Any], allowed: set[str], where: str) -> None:
     unknown = sorted(set(value) - allowed)
     if unknown:
-        raise GraphError(f"{where} has an unknown key {unknown[0]!r}; put extras under 'ui'")
+        raise GraphError(f"{where} has an unknown key {unknown[0][:40]!r}; put extras under 'ui'")
 
 
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
-        raise GraphError(f"{where} must be a text of at most {_TEXT_LIMIT} characters")
+def _text(value: object, where: str, longest: int | None = None) -> str:
+    if not isinstance(value, str):
+        raise GraphError(f"{where} must be a text")
+    if longest is not None and len(value) > longest:
+        raise GraphError(f"{where} has {len(value)} characters; the limit is {longest}")
+    if _SURROGATE.search(value):
+        raise GraphError(f"{where} has half of a surrogate pair, which is no character")
     return value
 
 
@@ -134,6 +162,6 @@ def _number(value: object, where: str) -> float:
 
 
 def _end(value: object, where: str) -> tuple[str, str]:
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(part, str) for part in value):
+    if not isinstance(value, list) or len(value) != 2:
         raise GraphError(f"{where} must be [block, pin]")
-    return value[0], value[1]
+    return _text(value[0], f"{where}[0]", _NAME_LIMIT), _text(value[1], f"{where}[1]", _NAME_LIMIT)

@@ -78,7 +78,7 @@ def configuration(app: ASGIApp) -> uvicorn.Config:
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=1,
     )
 
 
@@ -110,7 +110,7 @@ def serve(page: str | Path | None, host: str, port: int | None, open_browser: bo
     if not _is_loopback(host):
         print(
             f"Warning: --host {host} lets other machines connect. Whoever has the address below can run graphs "
-            "here; the connection is not encrypted.",
+            "here; the connection is not encrypted. Under another name than this one they need --allow-host NAME:PORT.",
             file=sys.stderr,
         )
     token = secrets.token_urlsafe(32)

@@ -70,6 +70,8 @@ def first_page(path: str | Path | None) -> Page:
     try:
         graph = json.loads(data)
         read_graph(graph)
+        # What the server could not send: NaN or half a surrogate pair somewhere under 'ui'.
+        json.dumps(graph, ensure_ascii=False, allow_nan=False).encode()
     except GraphError as error:
         raise PageError(f"{path} is not a page of the studio: {error}") from None
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 from . import catalogue
 from .blocks import Block
 from .graph import Graph, Node
-from .property_text import join_attributes, list_text, split_attributes
+from .property_text import TextError, join_attributes, list_text, split_attributes
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,10 @@ def nearest_choice(choices: tuple[str, ...], text: str) -> str | None:
 
 def property_fix(node: Node, name: str, text: str) -> Fix:
     edits: list[Mapping[str, Any]] = [{"set": [node.id, name, text]}]
-    attributes = split_attributes(node.properties.get("attrs", ""))
+    try:
+        attributes = split_attributes(node.properties.get("attrs", ""))
+    except TextError:  # A problem of its own.
+        attributes = {}
     if attributes.pop(name, None) is not None:
         edits.append({"set": [node.id, "attrs", join_attributes(attributes)]})
     return Fix(f"Set {name} to {text}", tuple(edits))

@@ -8,6 +8,10 @@ from collections.abc import Mapping
 _SEPARATORS = re.compile(r"[\s,;(){}\[\]]+")
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*?)_?\s*=\s*(.*)\Z", re.DOTALL)
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,4})?)")
+#: Characters: a list typed by hand, anything else, and one number of a list.
+LIST_LIMIT, TEXT_LIMIT, _NUMBER_LIMIT = 200_000, 10_000, 400
+_LISTS = ("sizes", "shape", "paddings", "position", "ratios", "values")
 Value = str | bool | int | list[int] | list[float] | list[int | float]
 
 
@@ -25,6 +29,7 @@ def shown(text: str) -> str:
 
 def parse(name: str, kind: str, text: str) -> Value:
     """The value that ``text`` spells for a property ``name`` of ``kind``; `TextError` if it spells none."""
+    _limit_length(text, LIST_LIMIT if kind in _LISTS else TEXT_LIMIT)
     text = _without_name(name, text).strip().rstrip(";").strip()
     if kind in ("sizes", "shape", "paddings", "position"):
         return _integers(text)
@@ -42,6 +47,7 @@ def parse(name: str, kind: str, text: str) -> Value:
 def split_attributes(text: str) -> dict[str, str]:
     """``data_format_ = NDHWC; padding_ = SAME;`` as ``{"data_format": "NDHWC", "padding": "SAME"}``."""
     attributes: dict[str, str] = {}
+    _limit_length(text, TEXT_LIMIT)
     # A list's own semicolons (``ksize_ = 1;2;2;1;``) belong to the value: a new entry starts with a name and '='.
     for part in re.split(r";(?=\s*(?:[A-Za-z][A-Za-z0-9_]*\s*=|\Z))", text):
         if not part.strip(" ;\n\t"):
@@ -71,6 +77,11 @@ def _without_name(name: str, text: str) -> str:
     return found.group(2)
 
 
+def _limit_length(text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise TextError(f"a text of at most {limit:,} characters", f"{len(text):,} characters: {shown(text)}")
+
+
 def _items(text: str) -> list[str]:
     return [item for item in _SEPARATORS.split(text) if item]
 
@@ -92,7 +103,7 @@ def _integers(text: str) -> list[int]:
 def _number(text: str) -> int | float:
     if re.fullmatch(r"[+-]?[0-9]{1,40}", text):
         return int(text)
-    if not re.fullmatch(r"[+-]?(nan|inf|infinity|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,4})?)", text.lower()):
+    if len(text) > _NUMBER_LIMIT or not _NUMBER.fullmatch(text.lower()):
         raise TextError("a number", shown(text))
     return float(text)
 

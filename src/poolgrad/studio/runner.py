@@ -23,7 +23,7 @@ from .checked import Checked, CheckedGraph
 from .graph import Graph
 from .problems import Problem
 from .tensors import Shelf, describe
-from .worker_process import WORKER, Worker, WorkerDied
+from .worker_process import WORKER, Permit, Worker, WorkerDied
 
 Array = npt.NDArray[Any]
 
@@ -39,10 +39,10 @@ class Memo:
 
 @dataclass
 class _Run:
-    """One run: ``keys`` name the content of every output so far, ``answer`` is what the page gets."""
+    """One run: ``keys`` name the content of every output so far, ``blocks`` is what the page gets."""
 
     checked: CheckedGraph
-    deadline: float
+    permit: Permit
     keys: dict[tuple[str, str], str] = field(default_factory=dict)
     computed: list[str] = field(default_factory=list)
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -59,44 +59,64 @@ class Runner:
         self._memos: dict[str, Memo] = {}
         self._lock = threading.Lock()
         self._waiting = threading.BoundedSemaphore(limits.WAITING_RUNS)
+        self._permits: list[Permit] = []
         self._runs = 0
         # Ids of one server never meet those of another in a browser's cache.
         self._salt = secrets.token_hex(8)
 
-    def run(self, graph: Graph) -> dict[str, Any] | None:
-        """Check and run; None when too many runs are waiting already."""
+    def run(self, graph: Graph, tab: str = "") -> dict[str, Any] | None:
+        """Check and run on behalf of a browser's ``tab``; None when too many runs are waiting already."""
         if not self._waiting.acquire(blocking=False):
             return None
+        permit = Permit(self._seconds, tab)
+        self._permits.append(permit)
         try:
             with self._lock:
-                return self._run(graph)
+                permit.begin()
+                return self._run(graph, permit)
         finally:
+            self._permits.remove(permit)
             self._waiting.release()
 
     def warm(self) -> None:
         """Start the worker before the first run needs it: importing the library there takes a moment."""
         with self._lock, contextlib.suppress(WorkerDied):
-            self.worker.start()
+            self.worker.start(Permit(self._seconds))
 
-    def stop(self) -> bool:
-        return self._lock.locked() and self.worker.kill()
+    def stop(self, tab: str = "") -> bool:
+        """End the runs of ``tab``, waiting or in progress; without a tab the run in progress, whoever began it."""
+        chosen = [permit for permit in self._permits if (permit.tab == tab if tab else permit.begun)]
+        for permit in chosen:
+            self._end(permit, "stopped on request at this block")
+        return bool(chosen)
 
     def close(self) -> None:
+        for permit in list(self._permits):
+            self._end(permit, "the studio was closed at this block")
         self.worker.close()
 
-    def _run(self, graph: Graph) -> dict[str, Any]:
+    def _end(self, permit: Permit, words: str) -> None:
+        permit.end("stopped", words)
+        self.worker.end(permit)
+
+    def _run(self, graph: Graph, permit: Permit) -> dict[str, Any]:
         start = time.monotonic()
-        run = _Run(check(graph, self.files), start + self._seconds)
+        checked = check(graph, self.files, lambda: permit.ended)
+        run = _Run(checked, permit)
         self._runs += 1
-        for name, item in run.checked.blocks.items():
+        for name, item in checked.blocks.items():
             self._run_block(run, name, item)
+        if checked.ended_at is not None and checked.not_run:
+            problem = checked.problems[checked.ended_at]
+            after = f"; {checked.not_run} more {'block was' if checked.not_run == 1 else 'blocks were'} not run"
+            checked.problems[checked.ended_at] = replace(problem, message=problem.message + after)
         self._memos = {key: memo for key, memo in self._memos.items() if self._kept(memo)}
         return {
             "run": self._runs,
             "milliseconds": (time.monotonic() - start) * 1e3,
-            "bytes": run.checked.bytes,
+            "bytes": checked.bytes,
             "computed": run.computed,
-            "problems": [problem.as_json() for problem in run.checked.problems],
+            "problems": [problem.as_json() for problem in checked.problems],
             "blocks": run.blocks,
         }
 
@@ -109,6 +129,7 @@ class Runner:
         run.blocks[name] = answer
         if item.status == "ok" and not all(source in run.keys for source in item.inputs.values()):
             item.status = answer["status"] = "waiting"
+            run.checked.not_run += run.checked.ended_at is not None
         if item.status != "ok":
             return
         if not item.block.outputs:
@@ -117,11 +138,17 @@ class Runner:
         memo = self._memos.get(key)
         answer["cached"] = memo is not None and self._kept(memo)
         if memo is None or not answer["cached"]:
+            if run.permit.ended is not None:
+                run.checked.end(item, *run.permit.ended)
+                answer["status"] = item.status
+                return
             try:
                 memo = self._memos[key] = self._compute(run, item, key)
             except _Refused as refused:
-                answer["status"] = item.status = "problem"
-                run.checked.problems.append(refused.problem)
+                if refused.problem.code in ("time", "stopped"):
+                    run.checked.ended_at = len(run.checked.problems)
+                run.checked.refuse(item, refused.problem)
+                answer["status"] = item.status
                 return
             run.computed.append(name)
         for output, described in memo.outputs.items():
@@ -148,7 +175,9 @@ class Runner:
             arrays, milliseconds = self._call(run, item, fed)
             windows = _windows(self._plan(run, item, fed, arrays))
         else:
-            arrays = _studio_block(item, fed, self.files)
+            # A number too large for its type is inf, infinity less itself is nan: seen on the page, no warning here.
+            with np.errstate(all="ignore"):
+                arrays = _studio_block(item, fed, self.files)
             milliseconds = (time.perf_counter() - start) * 1e3
         outputs = {}
         for position, output in enumerate(item.block.outputs):
@@ -160,7 +189,7 @@ class Runner:
     def _call(self, run: _Run, item: Checked, fed: Mapping[str, Array]) -> tuple[list[Array], float]:
         header = {"op": item.node.op, "attributes": item.values, "pins": list(fed)}
         try:
-            answer, arrays = self.worker.call(header, list(fed.values()), run.deadline)
+            answer, arrays = self.worker.call(header, list(fed.values()), run.permit)
         except WorkerDied as death:
             raise _Refused(Problem(item.node.id, None, death.code, str(death))) from None
         if answer.get("error") == "MemoryError":

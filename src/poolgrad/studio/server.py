@@ -10,7 +10,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -57,14 +57,14 @@ class Studio:
 
     async def run(self, request: Request) -> Response:
         graph = _graph(await _json_body(request))
-        answer = await run_in_threadpool(self.runner.run, graph)
+        answer = await run_in_threadpool(self.runner.run, graph, _tab(request))
         if answer is None:
             raise Refusal(503, "busy", f"{limits.WAITING_RUNS} runs are waiting already; try again")
         return _json(answer)
 
     async def stop(self, request: Request) -> Response:
         await _json_body(request)
-        return _json({"stopped": self.runner.stop()})
+        return _json({"stopped": self.runner.stop(_tab(request))})
 
     async def export(self, request: Request) -> Response:
         body = await _json_body(request)
@@ -128,7 +128,8 @@ def application(studio: Studio, guard: Guard) -> Callable[..., Awaitable[None]]:
         Route("/api/tensor/{name}", studio.tensor),
         Route("/{name}", studio.static),
     ]
-    app = Starlette(routes=routes, exception_handlers={Refusal: _on_refusal, HTTPException: _on_http})
+    handlers = {Refusal: _on_refusal, HTTPException: _on_http, ClientDisconnect: _on_leave, Exception: _on_defect}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return guard.around(app)
 
@@ -145,6 +146,20 @@ async def _on_http(request: Request, error: Exception) -> Response:
     return refusal_response(Refusal(error.status_code, code, message))
 
 
+async def _on_leave(request: Request, error: Exception) -> Response:
+    return refusal_response(Refusal(400, "length", "the connection ended before the body did"))
+
+
+async def _on_defect(request: Request, error: Exception) -> Response:
+    words = "the studio met an error of its own; the terminal it was started in has the details"
+    return refusal_response(Refusal(500, "internal", words))
+
+
+def _tab(request: Request) -> str:
+    """Which tab asks, so that its Stop ends its own run and not that of another tab."""
+    return request.headers.get("x-poolgrad-tab", "")[:64]
+
+
 def _json(value: object) -> JSONResponse:
     return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
@@ -157,8 +172,9 @@ def _content_type(request: Request, wanted: str) -> None:
 async def _body(request: Request, limit: int) -> bytes:
     """The body, refused by its announced length before a byte of it is read."""
     length = request.headers.get("content-length", "")
-    if not length.isdecimal():
-        raise Refusal(411, "length", "Content-Length is missing")
+    # A body in chunks has no length that could be believed, whatever else the head announces.
+    if not length.isdecimal() or "transfer-encoding" in request.headers:
+        raise Refusal(411, "length", "Content-Length is missing, or the body is sent with a Transfer-Encoding")
     if int(length) > limit:
         raise Refusal(413, "size", f"the body has {length} bytes; the limit is {limit}", int(length), limit)
     return await request.body()

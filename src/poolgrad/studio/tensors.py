@@ -111,14 +111,11 @@ class FileError(ValueError):
 def read_npy(data: bytes, dtype: str | None, dtypes: tuple[str, ...]) -> Array:
     """The array in a .npy file, its header judged before anything is allocated; never unpickles."""
     stream = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, fortran, found = read(stream)
-    except (ValueError, KeyError, EOFError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise FileError(f"this is not a .npy file of version 1 or 2 ({str(error)[:120]})") from None
+    shape, fortran, found = _npy_header(stream)
     if found.hasobject:
         raise FileError("the file holds pickled Python objects, which the studio never loads; save plain numbers")
+    if found.subdtype is not None or found.names is not None or found.itemsize == 0:
+        raise FileError(f"the file's dtype is {str(found)[:120]}; the studio takes {', '.join(dtypes)}")
     count = math.prod(shape)
     if len(shape) > limits.RANK:
         raise FileError(f"the array has {len(shape)} axes; the limit is {limits.RANK}", len(shape), limits.RANK)
@@ -127,6 +124,8 @@ def read_npy(data: bytes, dtype: str | None, dtypes: tuple[str, ...]) -> Array:
         raise FileError(text, count, limits.ELEMENTS)
     if any(size < 0 for size in shape) or len(data) - stream.tell() != count * found.itemsize:
         raise FileError(f"the file's data does not match its header {shape} {found}")
+    if count == 0 and counted(shape) > limits.ELEMENTS:
+        raise FileError(f"the array {shape} is empty, but its other sizes are beyond {limits.ELEMENTS:,} elements")
     array = np.frombuffer(data, found, count, stream.tell()).reshape(shape, order="F" if fortran else "C")
     if dtype == "bfloat16" and found in (np.dtype("V2"), np.dtype("<u2"), np.dtype("<i2")):
         return np.asarray(array, order="C").view(BFLOAT16)
@@ -136,3 +135,22 @@ def read_npy(data: bytes, dtype: str | None, dtypes: tuple[str, ...]) -> Array:
         hint = "; say that it is bfloat16 if it is" if found == np.dtype("V2") else ""
         raise FileError(f"the file's dtype is {found}; the studio takes {', '.join(dtypes)}{hint}")
     return np.asarray(array.astype(found.newbyteorder("="), copy=False), order="C")
+
+
+def counted(shape: tuple[int, ...]) -> int:
+    """Elements with every empty axis taken as 1: NumPy refuses (0, 10**20) although it has no element."""
+    return math.prod(max(size, 1) for size in shape)
+
+
+def _npy_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        shape, fortran, found = read(stream)
+        # True counts as a whole number for NumPy, and so does a size of 4000 digits, which no text can show.
+        if not all(type(size) is int and abs(size) < 2**63 for size in shape):
+            raise ValueError("a size in its shape is no whole number below 2**63")
+    # The header is text that NumPy tokenizes and evaluates: what a broken one raises is not a closed list.
+    except Exception as error:
+        raise FileError(f"this is not a .npy file of version 1 or 2 ({str(error)[:120]!a})") from None
+    return shape, fortran, found

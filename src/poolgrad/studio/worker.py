@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -23,6 +25,8 @@ from . import limits
 
 Array = npt.NDArray[Any]
 Message = tuple[dict[str, Any], list[Array]]
+#: The server kills a late worker; this much later the worker ends by itself.
+SPARE_SECONDS = 1.0
 
 
 def send(stream: BinaryIO, header: dict[str, Any], arrays: list[Array]) -> None:
@@ -87,6 +91,29 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard < 0 else min(wanted, hard), hard))
 
 
+def end_with_the_server() -> None:
+    """End this process once nobody can write to its stdin any more, whatever runs here.
+
+    The kernel's own signal at a parent's death will not do: it comes when the thread that started us ends.
+    """
+    if not hasattr(select, "poll"):
+        return
+    server = select.poll()
+    server.register(0, 0)  # No event asked for: a hang-up is always reported.
+
+    def wait() -> None:
+        server.poll()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def limit_time(seconds: float) -> None:
+    """End this process after ``seconds`` even if no Python can run here meanwhile; 0 takes that back."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # SIGALRM, which nobody handles.
+
+
 def main(run: Callable[[dict[str, Any], list[Array]], Message] = call) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this process.
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -96,13 +123,16 @@ def main(run: Callable[[dict[str, Any], list[Array]], Message] = call) -> None:
     # Threads' stacks count as private memory: eight of them stay far below the limit.
     poolgrad.set_workers(min(poolgrad.get_workers(), 8))
     limit_memory()
+    end_with_the_server()
     send(answers, {"ready": True}, [])
     while True:
         try:
             header, arrays = receive(requests)
         except EOFError:
             return
+        limit_time(header["seconds"] + SPARE_SECONDS)
         send(answers, *run(header, arrays))
+        limit_time(0)
 
 
 if __name__ == "__main__":

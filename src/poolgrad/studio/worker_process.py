@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 import sys
 import threading
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from . import limits
 from .worker import receive, send
 
 Array = npt.NDArray[Any]
@@ -20,52 +20,115 @@ WORKER = (sys.executable, "-P", "-m", "poolgrad.studio.worker")
 
 
 class WorkerDied(RuntimeError):
-    """The worker process ended during a call; ``code`` is the problem's code."""
+    """The worker process ended during a call, or may not begin one; ``code`` is the problem's code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
+class Permit:
+    """How long one run may go on: until ``seconds`` after it began, or until someone ends it."""
+
+    def __init__(self, seconds: float, tab: str = "") -> None:
+        self.seconds, self.tab = seconds, tab
+        self._deadline = math.inf
+        self._end: tuple[str, str] | None = None
+
+    def begin(self) -> None:
+        self._deadline = time.monotonic() + self.seconds
+
+    @property
+    def begun(self) -> bool:
+        return self._deadline < math.inf
+
+    @property
+    def remaining(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def end(self, code: str, message: str) -> None:
+        self._end = self._end or (code, message)
+
+    @property
+    def ended(self) -> tuple[str, str] | None:
+        """Code and words of why the run may not go on; None while it may."""
+        if self._end is None and self.remaining == 0:
+            self.end("time", f"the run took longer than {self.seconds:g} s, the limit, and was stopped at this block")
+        return self._end
+
+
 class Worker:
-    """One worker process at a time, started when needed, killed at a deadline or on request."""
+    """One worker process at a time, which serves one call at a time."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        self._reason: tuple[str, str] | None = None
+        self._permit: Permit | None = None
+        self._closed = False
+        # Re-entrant: Ctrl-C may come while the same thread is ending a run.
+        self._lock = threading.RLock()
 
     @property
     def process_id(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def call(self, header: dict[str, Any], arrays: list[Array], deadline: float) -> tuple[dict[str, Any], list[Array]]:
-        """One call, finished by ``deadline`` (`time.monotonic`); `WorkerDied` says why it was not."""
-        process = self.start()
-        self._reason = None
-        late = f"the run took longer than {limits.RUN_SECONDS:g} s, the limit, and was stopped at this block"
-        timer = threading.Timer(max(0.0, deadline - time.monotonic()), self.kill, ("time", late))
+    def call(self, header: dict[str, Any], arrays: list[Array], permit: Permit) -> tuple[dict[str, Any], list[Array]]:
+        """One call, finished while ``permit`` lasts; `WorkerDied` says why it was not."""
+        timer = threading.Timer(permit.remaining, self.end, (permit,))
         timer.daemon = True
         timer.start()
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            send(process.stdin, header, arrays)  # type: ignore[arg-type]
-            return receive(process.stdout)  # type: ignore[arg-type]
-        except (EOFError, OSError, ValueError):
-            raise self._death(process) from None
+            process = self.start(permit)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                send(process.stdin, {**header, "seconds": permit.remaining}, arrays)  # type: ignore[arg-type]
+                return receive(process.stdout)  # type: ignore[arg-type]
+            except (EOFError, OSError, ValueError):
+                raise self._death(process, permit) from None
         finally:
             timer.cancel()
+            with self._lock:
+                self._permit = None
 
-    def kill(self, code: str = "stopped", message: str = "stopped on request at this block") -> bool:
-        process = self._process
-        if process is None or process.poll() is not None:
-            return False
-        self._reason = (code, message)
-        process.kill()
-        return True
+    def end(self, permit: Permit) -> None:
+        """Kill the process if it works for ``permit``, which has ended; never another run's."""
+        with self._lock:
+            if permit.ended is not None and self._permit is permit and self._process is not None:
+                self._process.kill()
 
     def close(self) -> None:
+        """End the process for good: no other is started."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+        self._drop()
+
+    def start(self, permit: Permit) -> subprocess.Popen[bytes]:
+        """The running process, started if there is none and ``permit`` lasts."""
+        with self._lock:
+            # Under the lock: whoever ends the permit from here on finds the process to kill.
+            self._permit = permit
+            if self._closed:
+                permit.end("stopped", "the studio was closed before this block")
+            if permit.ended is not None:
+                raise WorkerDied(*permit.ended)
+            if self._process is not None and self._process.poll() is None:
+                return self._process
+            self._drop()
+            try:
+                process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            except OSError as error:
+                raise WorkerDied("crashed", f"the worker process cannot be started: {error.strerror}") from None
+            self._process = process
+        try:
+            receive(process.stdout)  # type: ignore[arg-type]
+        except (EOFError, ValueError):
+            raise self._death(process, permit) from None
+        return process
+
+    def _drop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -75,24 +138,15 @@ class Worker:
                     with contextlib.suppress(OSError):
                         stream.close()
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """The running process, started if there is none."""
-        if self._process is not None and self._process.poll() is None:
-            return self._process
-        self.close()
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._process = process
-        try:
-            receive(process.stdout)  # type: ignore[arg-type]
-        except (EOFError, ValueError):
-            raise self._death(process) from None
-        return process
-
-    def _death(self, process: subprocess.Popen[bytes]) -> WorkerDied:
+    def _death(self, process: subprocess.Popen[bytes], permit: Permit) -> WorkerDied:
+        # A process whose answer was no message is still there; it has half a second to end by itself.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.kill()
         code = process.wait()
-        self.close()
-        if self._reason is not None:
-            return WorkerDied(*self._reason)
+        self._drop()
+        if permit.ended is not None:
+            return WorkerDied(*permit.ended)
         if code == -9:
             return WorkerDied("killed", "the worker process was killed at this block, perhaps for lack of memory")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"

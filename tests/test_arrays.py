@@ -200,3 +200,11 @@ def test_zero_dimensional() -> None:
             pg.max_pool(value, window=1, axes=0)
         with pytest.raises(ValueError, match="^MaxPool: input has shape"):
             raw_ops.MaxPool(np.float32(value), *SIZES)
+
+
+def test_out_that_overlaps_itself_is_refused() -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(3), (2, 2), (8, 8))
+    with pytest.raises(ValueError, match="max_pool: out has elements that share memory"):
+        pg.max_pool(np.arange(16.0).reshape(4, 4), window=2, axes=(0, 1), out=out)
+    transposed = np.zeros((2, 2)).T
+    assert pg.max_pool(np.arange(16.0).reshape(4, 4), window=2, axes=(0, 1), out=transposed) is transposed

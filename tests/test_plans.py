@@ -125,3 +125,14 @@ def test_a_changed_list_is_a_changed_call() -> None:
 def test_unknown_op() -> None:
     with pytest.raises(ValueError, match="^plan: op_name='AvgPool4D' is not a pooling op; there are AvgPool, "):
         raw_ops.plan("AvgPool4D")
+
+
+def test_odd_specs_and_names_are_refused_by_name() -> None:
+    sizes = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+    for shape, dtype in (((1, -4, 4, 1), "f4"), ((1, 4.0, 4, 1), "f4"), ((1, 4, 4, 1), "nope")):
+        with pytest.raises((ValueError, TypeError), match=r"AvgPool: value"):
+            raw_ops.plan("AvgPool", value=raw_ops.Spec(shape, dtype), **sizes)
+    with pytest.raises(TypeError, match="AvgPool: value=Spec.* has no data"):
+        raw_ops.AvgPool(raw_ops.Spec((1, 4, 4, 1), "f4"), **sizes)
+    with pytest.raises(ValueError, match="plan: op_name"):
+        raw_ops.plan([1], **sizes)  # type: ignore[arg-type]

@@ -79,6 +79,15 @@ def _is_on_cpu(value: object) -> bool:
         return False  # a device that DLPack has no number for, such as PyTorch's "meta"
 
 
+def dtype_of(op: str, argument: str, dtype: Any) -> np.dtype[Any]:
+    """``dtype`` as NumPy has it; "bfloat16" is known too."""
+    try:
+        found: np.dtype[Any] = BFLOAT16 if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
+        return found
+    except (TypeError, ValueError):
+        raise bad_type(op, argument, dtype, "is not a dtype; give one such as 'float32'") from None
+
+
 def kind_of(op: str, argument: str, dtype: np.dtype[Any], allowed: tuple[str, ...]) -> int:
     """The kernels' number of ``dtype``, which must be one of ``allowed``."""
     kind = KINDS.get(dtype)
@@ -141,7 +150,7 @@ def result_array(op: str, out: object, shape: tuple[int, ...], dtype: np.dtype[A
         if np.may_share_memory(out, array) and _overlap(out, array):
             raise value_error(op, "out", " overlaps an input; give memory of its own")
     if _overlaps_itself(out):
-        raise value_error(op, "out", " has elements that share memory (a broadcast view); give memory of its own")
+        raise value_error(op, "out", " has elements that share memory; give an array of its own")
     return out
 
 
@@ -153,6 +162,12 @@ def _overlap(a: Array, b: Array) -> bool:
 
 
 def _overlaps_itself(array: Array) -> bool:
-    return array.size > 0 and any(
-        stride == 0 and size > 1 for size, stride in zip(array.shape, array.strides, strict=True)
-    )
+    """Whether two elements may share memory: steps, smallest first, must each pass over all that is below them."""
+    span = array.itemsize
+    for step, size in sorted(
+        (abs(step), size) for size, step in zip(array.shape, array.strides, strict=True) if size > 1
+    ):
+        if step < span:
+            return array.size > 0
+        span += step * (size - 1)
+    return False

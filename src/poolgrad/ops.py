@@ -15,7 +15,19 @@ import numpy.typing as npt
 
 from . import _core
 from . import workers as _workers
-from .arrays import KINDS, NAMES, Array, as_array, bits, contiguous, kernel_view, kind_of, result_array, settle
+from .arrays import (
+    KINDS,
+    NAMES,
+    Array,
+    as_array,
+    bits,
+    contiguous,
+    dtype_of,
+    kernel_view,
+    kind_of,
+    result_array,
+    settle,
+)
 from .checks import integers
 from .errors import bad_dtype, bad_shape, bad_type, bad_value, type_error, value_error
 from .window_table import Padding, Sizes, WindowTable, sliding
@@ -89,7 +101,9 @@ def avg_pool(
     w = _table(op, w, x.shape[slice(*run)], window, stride, padding)
     if divisor is not None:
         w = w.with_divisor(divisor)
-    result = x.dtype if dtype is None and x.dtype in KINDS else np.dtype("float32" if dtype is None else dtype)
+    result = (
+        x.dtype if dtype is None and x.dtype in KINDS else dtype_of(op, "dtype", "float32" if dtype is None else dtype)
+    )
     kind = kind_of(op, "x", x.dtype, NAMES)
     if kind < 4:
         if result not in KINDS or KINDS[result] > 3:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import sequences
-from .arrays import KINDS, Array, as_array, check_size, kind_of
+from .arrays import KINDS, Array, as_array, check_size, dtype_of, kind_of
 from .checks import LARGEST, index_array, integer, integers
 from .errors import bad_dtype, bad_shape, bad_type, bad_value, shown, type_error, value_error
 from .op_table import OPS, Op
@@ -74,7 +74,7 @@ def check_tensors(op: Op, values: Mapping[str, Any]) -> dict[str, Any]:
         name, value = argument.name, values[argument.name]
         array: Array | Spec
         if isinstance(value, Spec):
-            array = Spec(tuple(value.shape), np.dtype(value.dtype))
+            array = Spec(integers(op.name, f"{name}.shape", value.shape, least=0), dtype_of(op.name, name, value.dtype))
         elif isinstance(value, (list, tuple, int, float)):
             array = _python_numbers(op, name, as_array(op.name, name, value))
         else:

@@ -51,7 +51,7 @@ def plan(op_name: str, **arguments: Any) -> Plan:
     ...              padding="SAME").table
     WindowTable((4, 4) -> (2, 2): [0:2 2:4] x [0:2 2:4])
     """
-    if op_name not in OPS:
+    if not isinstance(op_name, str) or op_name not in OPS:
         raise bad_value("plan", "op_name", op_name, f"is not a pooling op; there are {', '.join(OPS)}")
     op = OPS[op_name]
     values = _bind(op, _signature(op), (), arguments)
@@ -145,6 +145,9 @@ def _call(op: Op, values: Mapping[str, Any]) -> Any:
         tensors = check_tensors(op, values)
         ready = make_plan(op, values, tensors)
         inputs = list(tensors.values())
+        for name in op.tensors:
+            if isinstance(tensors[name], Spec):
+                raise bad_type(op.name, name, tensors[name], "is a Spec, which has no data; Specs are for plan()")
         if key is not None and all(array is values[name] for name, array in tensors.items()):
             if len(_memo) >= 1024:
                 _memo.clear()

@@ -34,7 +34,7 @@ def available() -> int:
 def _from_environment() -> int:
     for name in ("POOLGRAD_WORKERS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").split(",")[0].strip()
-        if text.isdecimal() and int(text) > 0:
+        if text.isdecimal() and len(text) < 10 and int(text) > 0:
             return min(int(text), MOST)
     return min(available(), MOST)
 

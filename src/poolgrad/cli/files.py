@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +28,8 @@ def read(option: str, text: str) -> Array:
     path, name = text, ""
     if ".npz:" in text and not os.path.exists(text):
         path, _, name = text.rpartition(":")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Problem(f"{option} {text}: cannot be read: it is not a file")
     try:
         with open(path, "rb") as file:
             if file.read(2) == b"PK":  # a zip file, empty or not
@@ -40,7 +41,9 @@ def read(option: str, text: str) -> Array:
         raise Problem(f"{option} {text}: there is no such file") from None
     except OSError as error:
         raise Problem(f"{option} {text}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError, SyntaxError, TypeError, zipfile.BadZipFile) as error:
+    except Problem:
+        raise
+    except Exception as error:  # NumPy and zipfile raise what their parsers do: TokenError, NotImplementedError, ...
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Problem(f"{option} {text}: is not an array saved by numpy.save ({reason})") from None
 
@@ -49,6 +52,8 @@ def _from_npz(option: str, text: str, path: str, name: str, file: IO[bytes]) -> 
     with np.load(file, allow_pickle=False) as arrays:
         if name in arrays.files:
             array: Array = arrays[name]
+            if not isinstance(array, np.ndarray):
+                raise Problem(f"{option} {text}: is not an array")
             return array
         names = " or ".join(f"{path}:{key}" for key in arrays.files) or "but this file has none"
     raise Problem(f"{option} {text}: say which array: {names}")

@@ -458,7 +458,7 @@ def test_a_killed_worker_is_told_at_its_block_and_nothing_is_lost(browser: Any) 
     with served(before=before) as address:
         opened = StudioPage(browser, address).open()
         opened.load(pages.read("same-edge-counts"))
-        assert opened.status() == "1 problem"
+        assert opened.status().split("\n") == ["1 problem", "Run again"]
         assert "killed" in opened.node("grad").inner_text()
         assert len(opened.graph()["blocks"]) == 4
         opened.load(pages.read("max-ties-and-nan"))

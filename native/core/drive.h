@@ -40,7 +40,7 @@ inline void balance(Tiling& tiling, int workers, int64_t bytes_per_element) {
     int64_t bytes = bytes_per_element;
     for (int64_t size : tiling.tile) bytes *= size;
     if (bytes == 0) return;
-    for (std::size_t i : {1, 2, 3})
+    for (std::size_t i = 1; i <= 3; ++i)
         while (workers > 1 && tiling.items() < 4 * workers && bytes > kSmallBox && tiling.tile[i] > 1) {
             const int64_t cut = divide_up(tiling.tile[i], 2);
             bytes = bytes / tiling.tile[i] * cut;

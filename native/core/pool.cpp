@@ -1,5 +1,9 @@
 #include "pool.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -13,7 +17,9 @@ const Kernels& choose() {
     const std::string name = wanted ? wanted : "";
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    unsigned a = 0, b = 0, c = 0, d = 0;  // clang's __builtin_cpu_supports does not know F16C
+    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    const bool avx2 = __builtin_cpu_supports("avx2") && f16c;
 #else
     const bool avx2 = false;
 #endif

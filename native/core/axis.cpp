@@ -38,6 +38,7 @@ Axis Axis::regular(Rule rule) {
           "Axis.regular: output_size * stride + window + input_size + before must stay below 2**62");
     Axis axis;
     axis.rule_ = rule;
+    axis.inverse_ = UINT64_MAX / uint64_t(rule.stride) + 1;
     int64_t longest = 1;
     if (rule.output_size > 0) {
         check(rule.window > rule.before && (rule.output_size - 1) * rule.stride - rule.before < rule.input_size,

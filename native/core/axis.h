@@ -56,9 +56,9 @@ class Axis {
     Range cover(int64_t input) const {
         if (lists_) return {lists_->cover_first[std::size_t(input)], lists_->cover_last[std::size_t(input)]};
         const int64_t shifted = input + rule_.before;
-        const int64_t above = shifted / rule_.stride + 1;
+        const int64_t above = strides_in(shifted) + 1;
         const int64_t last = above < rule_.output_size ? above : rule_.output_size;
-        const int64_t first = shifted < rule_.window ? 0 : (shifted - rule_.window) / rule_.stride + 1;
+        const int64_t first = shifted < rule_.window ? 0 : strides_in(shifted - rule_.window) + 1;
         return {first < last ? first : last, last};
     }
 
@@ -77,8 +77,15 @@ class Axis {
     };
     Axis() = default;
 
+    // length / stride. By a product where both are below 2^32: a division takes 20 cycles, and covers are asked for each row.
+    int64_t strides_in(int64_t length) const {
+        if ((length | rule_.stride) >> 32) return length / rule_.stride;
+        return rule_.stride == 1 ? length : int64_t((unsigned __int128)(inverse_) * uint64_t(length) >> 64);
+    }
+
     Rule rule_{};  // of a listed axis only input_size, output_size and reach count
     std::shared_ptr<const Lists> lists_;
+    uint64_t inverse_ = 0;  // floor(2^64 / stride) + 1
     int64_t longest_window_ = 1, longest_cover_ = 1;
     bool identity_ = false;
 };

@@ -3,7 +3,7 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-inline void limit_copy(const CopyCall& call) {
+void limit_copy(const CopyCall& call) {
     // Pieces of 32 KiB of the larger side, so that reads and writes interleave as in a kernel.
     const int64_t larger = std::max(call.read_bytes, call.write_bytes);
     if (larger == 0) return;

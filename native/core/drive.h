@@ -16,6 +16,8 @@ inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Tiling {
     Extent extent, tile;
 
+    bool empty() const { return std::find(extent.begin(), extent.end(), 0) != extent.end(); }
+    int64_t elements() const { return extent[0] * extent[1] * extent[2] * extent[3] * extent[4]; }
     int64_t items() const {
         int64_t product = 1;
         for (std::size_t i = 0; i < kDimensions; ++i) product *= divide_up(extent[i], tile[i]);
@@ -33,15 +35,15 @@ struct Tiling {
     }
 };
 
-// Fits the tile to the job. Cut where it costs least (outer, then depth, then height, width) until every worker has four boxes or
+// Fits the tile to the job. Cut where it costs least (outer, then depth, then height, width) until every worker has some boxes or
 // boxes are small; joined along outer while boxes are tiny, so that taking one costs nothing beside its work.
-inline void balance(Tiling& tiling, int workers, int64_t bytes_per_element) {
+inline void balance(Tiling& tiling, int workers, int64_t bytes_per_element, int boxes_each = 4) {
     constexpr int64_t kSmallBox = 64 << 10;
     int64_t bytes = bytes_per_element;
     for (int64_t size : tiling.tile) bytes *= size;
     if (bytes == 0) return;
-    for (std::size_t i = 1; i <= 3; ++i)
-        while (workers > 1 && tiling.items() < 4 * workers && bytes > kSmallBox && tiling.tile[i] > 1) {
+    for (std::size_t i = 1; i < 4; ++i)
+        while (workers > 1 && tiling.items() < boxes_each * workers && bytes > kSmallBox && tiling.tile[i] > 1) {
             const int64_t cut = divide_up(tiling.tile[i], 2);
             bytes = bytes / tiling.tile[i] * cut;
             tiling.tile[i] = cut;
@@ -74,6 +76,11 @@ struct Side {
     int64_t sources() const { return gradient ? axis->output_size() : axis->input_size(); }
     int64_t destinations() const { return gradient ? axis->input_size() : axis->output_size(); }
     int64_t longest() const { return gradient ? axis->longest_cover() : axis->longest_window(); }
+    // At least as many sources as `count` neighbouring ranges span where they overlap.
+    int64_t together(int64_t count) const {
+        const int64_t step = axis->rule() && !gradient ? axis->rule()->stride : axis->rule() ? 1 : longest();
+        return longest() + (count - 1) * std::min(step, longest());
+    }
     Range range(int64_t destination) const {
         return gradient ? axis->cover(destination) : axis->window(destination);
     }

@@ -6,7 +6,7 @@ namespace poolgrad::POOLGRAD_ISA {
 // destination[o, indices[o, j]] += grad[o, j] in flat order. First a pass that checks the indices and notes the least and greatest of
 // each block; then workers own disjoint pieces of the destination and skip the blocks that do not touch theirs.
 template <class S>
-int64_t scatter_indices(const IndexCall& call) {
+int64_t scatter(const IndexCall& call) {
     using A = Accumulator<S>;
     const S* grad = static_cast<const S*>(call.source);
     S* destination = static_cast<S*>(call.destination);
@@ -64,7 +64,7 @@ int64_t scatter_indices(const IndexCall& call) {
 
 // destination[o, j] = source[o, indices[o, j]]
 template <class S>
-int64_t gather_indices(const IndexCall& call) {
+int64_t gather(const IndexCall& call) {
     FirstIndex bad;
     if (call.outer == 0 || call.count == 0) return -1;
     Tiling tiling{{call.outer, 1, 1, call.count, 1}, {1, 1, 1, call.count, 1}};

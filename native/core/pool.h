@@ -66,9 +66,4 @@ struct Kernels {
 // The best set this CPU has, or the one that the environment variable POOLGRAD_ISA names; chosen at the first call.
 const Kernels& kernels();
 
-namespace baseline { extern const Kernels kernels; }
-#if defined(__x86_64__)
-namespace avx2 { extern const Kernels kernels; }
-#endif
-
 }  // namespace poolgrad

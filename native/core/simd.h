@@ -6,6 +6,12 @@ namespace poolgrad::POOLGRAD_ISA {
 
 #define POOLGRAD_INLINE inline __attribute__((always_inline))
 
+#define POOLGRAD_NOINLINE __attribute__((noinline))
+#define POOLGRAD_LAMBDA __attribute__((always_inline))
+
+template <int value>
+using Constant = std::integral_constant<int, value>;
+
 #ifdef POOLGRAD_AVX2
 inline constexpr int kVectorBytes = 32;
 #else
@@ -80,6 +86,45 @@ POOLGRAD_INLINE Vector<To, count> convert(Vector<From, count> from) {
         return __builtin_convertvector(from, Vector<To, count>);
 }
 
+#ifdef POOLGRAD_AVX2
+// Integers of other sizes to and from whole registers. The compilers' own conversions of vectors go lane by lane here (22
+// instructions for 8 bytes to 8 words; this is one).
+template <class T, int count, class S>
+POOLGRAD_INLINE Vector<T, count> widen_integers(const S* from) {
+    __m128i raw{};
+    __builtin_memcpy(&raw, from, sizeof(S) * count);
+    constexpr bool sign = std::is_signed_v<S>;
+    if constexpr (count * sizeof(T) == 16)
+        return bit_copy<Vector<T, count>>(sign ? _mm_cvtepi8_epi32(raw) : _mm_cvtepu8_epi32(raw));
+    else if constexpr (sizeof(T) == 4)
+        return bit_copy<Vector<T, count>>(sizeof(S) == 1 ? (sign ? _mm256_cvtepi8_epi32(raw) : _mm256_cvtepu8_epi32(raw))
+                                                         : (sign ? _mm256_cvtepi16_epi32(raw) : _mm256_cvtepu16_epi32(raw)));
+    else
+        return bit_copy<Vector<T, count>>(sizeof(S) == 1   ? (sign ? _mm256_cvtepi8_epi64(raw) : _mm256_cvtepu8_epi64(raw))
+                                          : sizeof(S) == 2 ? (sign ? _mm256_cvtepi16_epi64(raw) : _mm256_cvtepu16_epi64(raw))
+                                                           : (sign ? _mm256_cvtepi32_epi64(raw) : _mm256_cvtepu32_epi64(raw)));
+}
+template <class T, class S, int count>
+inline constexpr bool can_widen = std::is_integral_v<S> && std::is_integral_v<T> && (sizeof(S) < sizeof(T)) &&
+                                  (count * sizeof(T) == 32 ? sizeof(T) >= 4 : count * sizeof(T) == 16 && sizeof(T) == 4 && sizeof(S) == 1);
+
+// The low bytes of 32-bit lanes.
+template <int count>
+POOLGRAD_INLINE auto low_bytes(Vector<uint32_t, count> value) {
+    const __m128i pick = _mm_set_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 12, 8, 4, 0);
+    Vector<uint8_t, count> result;
+    __m128i packed;
+    if constexpr (count == 4) {
+        packed = _mm_shuffle_epi8(bit_copy<__m128i>(value), pick);
+    } else {
+        const __m256i parts = _mm256_shuffle_epi8(bit_copy<__m256i>(value), _mm256_broadcastsi128_si256(pick));
+        packed = _mm_unpacklo_epi32(_mm256_castsi256_si128(parts), _mm256_extracti128_si256(parts, 1));
+    }
+    __builtin_memcpy(&result, &packed, sizeof(result));
+    return result;
+}
+#endif
+
 // binary16 -> binary32 without F16C. Shifted into place, a half is a float with its exponent 112 too small; one exact product
 // mends normals and subnormals alike.
 template <int count>
@@ -124,11 +169,15 @@ POOLGRAD_INLINE Vector<uint16_t, count> narrow_bfloat(Vector<float, count> value
 // `count` stored values from any address, converted to T.
 template <class T, int count, class S>
 POOLGRAD_INLINE Vector<T, count> load(const S* from) {
+#ifdef POOLGRAD_AVX2
+    if constexpr (can_widen<T, S, count>) return widen_integers<T, count>(from);
+#endif
     Vector<std::conditional_t<is_small_float<S>, uint16_t, S>, count> raw;
     __builtin_memcpy(&raw, from, sizeof(raw));
     if constexpr (std::is_same_v<S, Half>) {
 #ifdef POOLGRAD_AVX2
         if constexpr (count == 8) return convert<T, float, count>(_mm256_cvtph_ps(bit_copy<__m128i>(raw)));
+        if constexpr (count == 4) return convert<T, float, count>(_mm_cvtph_ps(_mm_cvtsi64_si128(bit_copy<int64_t>(raw))));
 #endif
         return convert<T, float, count>(widen_half<count>(raw));
     } else if constexpr (std::is_same_v<S, Bfloat>) {
@@ -146,13 +195,20 @@ POOLGRAD_INLINE auto narrow(Vector<T, count> value) {
 #ifdef POOLGRAD_AVX2
         if constexpr (count == 8)
             return bit_copy<Vector<uint16_t, 8>>(_mm256_cvtps_ph(single, _MM_FROUND_TO_NEAREST_INT));
+        else if constexpr (count == 4)
+            return bit_copy<Vector<uint16_t, 4>>(_mm_cvtsi128_si64(_mm_cvtps_ph(single, _MM_FROUND_TO_NEAREST_INT)));
         else
 #endif
             return narrow_half<count>(single);
     } else if constexpr (std::is_same_v<S, Bfloat>) {
         return narrow_bfloat<count>(convert<float, T, count>(value));
     } else {
-        return convert<S, T, count>(value);
+#ifdef POOLGRAD_AVX2
+        if constexpr (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == 1 && sizeof(T) == 4 && (count == 4 || count == 8))
+            return bit_copy<Vector<S, count>>(low_bytes<count>(bit_copy<Vector<uint32_t, count>>(value)));
+        else
+#endif
+            return convert<S, T, count>(value);
     }
 }
 
@@ -184,6 +240,39 @@ POOLGRAD_INLINE void stream_fence() {
 #if defined(__x86_64__)
     _mm_sfence();
 #endif
+}
+
+// Calls body(Constant<lanes>, index) over a row: whole registers, the last overlapping the one before; rows shorter than a register lane
+// by lane. The body must not mind doing an element twice.
+template <class T, class Body>
+POOLGRAD_INLINE void each_column(int64_t length, const Body& body) {
+    constexpr int lanes = kLanes<T>;
+    int64_t at = 0;
+    for (; at + lanes <= length; at += lanes) body(Constant<lanes>(), at);
+    if (at < length && length >= lanes) return body(Constant<lanes>(), length - lanes);
+    for (; at < length; ++at) body(Constant<1>(), at);
+}
+
+// Copies past the caches, whole lines; without `all` an incomplete last line is left out. Returns how many were copied.
+template <class T>
+POOLGRAD_NOINLINE int64_t stream_copy(T* to, const T* from, int64_t count, bool all) {
+    constexpr int64_t line = 64 / int64_t(sizeof(T));
+    using Raw = typename BitsOf<sizeof(T)>::type;
+    int64_t done = 0;
+    const auto copy_until = [&](int64_t end) {  // by 16 bytes where the destination is so aligned, as most are
+        constexpr int64_t piece = 16 / int64_t(sizeof(T));
+        if (reinterpret_cast<std::uintptr_t>(to + done) % 16 == 0)
+            for (; done + piece <= end; done += piece) std::memcpy(to + done, from + done, 16);
+        for (; done < end; ++done) to[done] = from[done];
+    };
+    const int64_t over = int64_t(reinterpret_cast<std::uintptr_t>(to) % 64 / sizeof(T));
+    copy_until(std::min(count, over ? line - over : 0));
+    for (; done + line <= count; done += line)
+        for (int64_t i = 0; i < line; i += kLanes<T>)
+            stream<Raw, kLanes<T>>(reinterpret_cast<Raw*>(to + done + i),
+                                   load<Raw, kLanes<T>>(reinterpret_cast<const Raw*>(from + done + i)));
+    if (all) copy_until(count);
+    return done;
 }
 
 }  // namespace poolgrad::POOLGRAD_ISA

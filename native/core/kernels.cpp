@@ -1,0 +1,150 @@
+// The kernels of one family for one instruction set: compiled once for each pair, with POOLGRAD_ISA (baseline, avx2) and
+// POOLGRAD_FAMILY_AVERAGE or POOLGRAD_FAMILY_MAX set by the build. Everything from outside is included before the target is set, so
+// that no shared inline function is compiled for a CPU that may not be there.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "memory.h"
+#include "pool.h"
+#include "workers.h"
+
+#if defined(POOLGRAD_AVX2) && defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#elif defined(POOLGRAD_AVX2)
+#pragma GCC push_options
+#pragma GCC target("avx2,f16c")
+#endif
+
+#include "simd.h"
+#include "drive.h"
+#include "lanes.h"
+#include "strided.h"
+#if defined(POOLGRAD_FAMILY_AVERAGE)
+#include "rows.h"
+#include "finish.h"
+#include "avg.h"
+#include "copy.h"
+#else
+#include "max.h"
+#include "max_forward.h"
+#include "max_gradient.h"
+#include "indices.h"
+#endif
+
+namespace poolgrad::POOLGRAD_ISA {
+
+template <class T>
+using TypeOf = typename T::type;
+
+#if defined(POOLGRAD_FAMILY_AVERAGE)
+
+[[noreturn]] static void no_kernel(const char* op, Kind kind) {
+    throw std::invalid_argument(std::string(op) + ": no kernel for kind " + std::to_string(int(kind)));
+}
+
+void avg_pool(const AverageCall& call) {
+    visit(call.kind, [&](auto type) {
+        using S = TypeOf<decltype(type)>;
+        if constexpr (is_float<S> || std::is_same_v<S, int32_t> || std::is_same_v<S, int64_t>)
+            Average<S, Accumulator<S>, false>(call).run();
+        else
+            no_kernel("avg_pool", call.kind);
+    });
+}
+
+void avg_pool_grad(const AverageCall& call) {
+    visit(call.kind, [&](auto type) {
+        using S = TypeOf<decltype(type)>;
+        if constexpr (is_float<S>)
+            Average<S, Accumulator<S>, true>(call).run();
+        else if constexpr (std::is_same_v<S, int32_t> || std::is_same_v<S, int64_t>)
+            average_direct<S, TruncatedGradient>(call);
+        else
+            no_kernel("avg_pool_grad", call.kind);
+    });
+}
+
+void mean_pool(const AverageCall& call) {
+    const Kind to = call.destination_kind;
+    if (to != call.kind && to != Kind::float32 && to != Kind::float64) no_kernel("mean_pool: destination", to);
+    visit(call.kind, [&](auto type) {
+        using S = TypeOf<decltype(type)>;
+        if constexpr (std::is_integral_v<S> && sizeof(S) <= 4) {
+            // Sums of 8 and 16 bits stay exact in 32 as long as the window is not huge; everything is exact in 128.
+            using A = std::conditional_t<sizeof(S) == 4, int64_t, int32_t>;
+            double terms = 1;
+            for (const Axis* axis : call.layout.axes) terms *= double(axis->longest_window());
+            if (terms * double(std::numeric_limits<S>::max()) + terms < double(std::numeric_limits<A>::max()))
+                Average<S, A, false>(call).run();
+            else
+                average_direct<S, WideMean>(call);
+        } else if constexpr (std::is_integral_v<S>) {
+            average_direct<S, WideMean>(call);
+        } else {
+            no_kernel("mean_pool", call.kind);
+        }
+    });
+}
+
+#else
+
+// Calls function(S, V, C) for the kind; codes beyond 32 bits need 64-bit lanes.
+template <class Function>
+static int64_t with_types(const MaxCall& call, const Function& function) {
+    return visit(call.kind, [&](auto type) -> int64_t {
+        using S = TypeOf<decltype(type)>;
+        using Small = Compute<S, false>;
+        using Wide = Compute<S, true>;
+        if (call.winner_bytes <= 4) return function(type, Type<typename Small::V>(), Type<typename Small::C>());
+        return function(type, Type<typename Wide::V>(), Type<typename Wide::C>());
+    });
+}
+
+void max_pool(const MaxCall& call) {
+    with_types(call, [&](auto s, auto v, auto c) -> int64_t {
+        max_forward<TypeOf<decltype(s)>, TypeOf<decltype(v)>, TypeOf<decltype(c)>>(call);
+        return -1;
+    });
+}
+int64_t max_pool_grad(const MaxCall& call) {
+    return with_types(call, [&](auto s, auto v, auto c) {
+        return MaxGradient<TypeOf<decltype(s)>, TypeOf<decltype(v)>, TypeOf<decltype(c)>>(call).run();
+    });
+}
+int64_t max_pool_grad_from_input(const MaxCall& call) { return max_pool_grad(call); }
+int64_t take_winners(const MaxCall& call) {
+    return visit(call.kind, [&](auto type) { return take_by_winners<TypeOf<decltype(type)>>(call); });
+}
+
+int64_t scatter_indices(const IndexCall& call) {
+    return visit(call.kind, [&](auto type) { return scatter<TypeOf<decltype(type)>>(call); });
+}
+int64_t gather_indices(const IndexCall& call) {
+    return visit(call.kind, [&](auto type) { return gather<TypeOf<decltype(type)>>(call); });
+}
+
+#endif
+
+}  // namespace poolgrad::POOLGRAD_ISA
+
+#if defined(POOLGRAD_AVX2) && defined(__clang__)
+#pragma clang attribute pop
+#elif defined(POOLGRAD_AVX2)
+#pragma GCC pop_options
+#endif

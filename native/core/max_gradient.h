@@ -1,0 +1,467 @@
+// Gradients of maxima. Every box of the destination has one owner, which adds the gradients of the outputs that reach it in ascending
+// row-major order, from +0 on, and writes it once. Where few windows cover an element it gathers: each covering output is asked whether
+// its winner is this element (a vector comparison). Where many do it scatters into a tile that stays in the cache (at 27 covers
+// scattering takes 0.7 of the time). Both add the same numbers in the same order. Gradients are selected, never multiplied.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+// Codes of some outputs: at index(d, h, w), each followed by those of its inner run.
+struct CodeView {
+    const void* data;
+    int bytes;
+    int64_t origin, pitch_depth, pitch_height, pitch_width;
+    int64_t index(int64_t d, int64_t h, int64_t w) const { return origin + d * pitch_depth + h * pitch_height + w * pitch_width; }
+};
+
+template <class S, class V, class C>
+class MaxGradient {
+    using A = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>, Accumulator<S>>;
+    static constexpr bool can_gather = sizeof(A) == sizeof(C);
+    static constexpr bool beside = sizeof(A) != sizeof(S);  // a scatter has to sum in another type
+    static constexpr int64_t kMostTaps = 16;
+    static constexpr int64_t kPortion = 8192;  // outputs of a row that are scattered together
+    static constexpr int64_t kFoundBytes = 512 << 10;  // of winners that are found again, at once
+    using Finder = Best<S, V, C, true>;
+
+  public:
+    explicit MaxGradient(const MaxCall& call)
+        : call_(call), space_(call.layout), decode_(space_), from_input_(call.source != nullptr),
+          gather_(can_gather && taps() <= kMostTaps && space_.inner >= 16), finder_(call, space_, !gather_ && outputs_each() * kPlanes<V> * call.winner_bytes <= kFoundBytes) {}
+
+    int64_t run() {
+        Tiling tiling{{space_.outer, space_.depth.input_size(), space_.height.input_size(), space_.width.input_size(), space_.inner}, {}};
+        if (tiling.empty()) return -1;
+        plan(tiling);
+        const int64_t planes = from_input_ ? finder_.planes() : 1;
+        const int64_t result_bytes = tiling.elements() * int64_t(sizeof(S));
+        const int64_t traffic = result_bytes * (from_input_ ? 2 : 1) + space_.outputs() * (int64_t(sizeof(S)) + call_.winner_bytes);
+        tiling.extent[0] = divide_up(tiling.extent[0], planes);
+        balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes, gather_ ? 4 : 2);
+        stream_ = result_bytes >= (32 << 20);
+        tile_ = tiling.tile;
+        // Small boxes of large results are summed beside them too, and then streamed.
+        beside_ = beside || (stream_ && std::is_same_v<A, S> && tile_[1] * tile_[2] * tile_[3] * tile_[4] <= 16 << 10);
+        Arena measure(nullptr);
+        Rooms(*this, measure);
+        run_boxes(tiling, call_.workers, traffic, measure.used(), [this](const Box& box, std::byte* scratch) {
+            Arena arena(scratch);
+            Rooms rooms(*this, arena);
+            compute(rooms, box);
+        });
+        return bad_.value();
+    }
+
+  private:
+    const Side depth_() const { return {&space_.depth, true}; }
+    const Side height_() const { return {&space_.height, true}; }
+    const Side width_() const { return {&space_.width, true}; }
+
+    int64_t outputs_each() const { return space_.output_at(1, 0, 0, 0) / std::max<int64_t>(1, space_.inner); }
+    // The most outputs that cover an element.
+    int64_t taps() const {
+        const auto bounded = [](const Side& side) { return std::min(side.longest(), kMostTaps + 1); };
+        return bounded(depth_()) * bounded(height_()) * bounded(width_());
+    }
+
+    void plan(Tiling& tiling) {
+        const int64_t planes = from_input_ ? finder_.planes() : 1;
+        const int64_t most_run = from_input_ && planes == 1 ? finder_.run() : 1024;
+        Extent& tile = tiling.tile;
+        if (gather_) {
+            tile = {1, tiling.extent[1], tiling.extent[2], 1, std::min(space_.inner, most_run)};
+            tile[3] = std::clamp<int64_t>(8192 / tile[4], 1, tiling.extent[3]);
+        } else {
+            // All of the space, rather than boxes that share outputs. Runs are long: 192 elements took a quarter of the time of 32.
+            // Small floats are summed beside the result, in 1 MiB.
+            tile = {1, tiling.extent[1], tiling.extent[2], tiling.extent[3], std::min(space_.inner, most_run)};
+            for (std::size_t i = 1; i < 4; ++i)
+                while (beside && tile[i] > 1 && tile[1] * tile[2] * tile[3] * tile[4] > 256 << 10) tile[i] = divide_up(tile[i], 2);
+        }
+        if (!from_input_) return;
+        // A gather needs all winners of a box at once, a scatter takes them in portions.
+        const int64_t room = std::max<int64_t>(1, kFoundBytes / (tile[4] * planes * call_.winner_bytes));
+        if (gather_) {
+            tile[3] = std::min(tile[3], fitting_tile(width_(), room));
+            const int64_t across = reaching(width_(), tile[3]);
+            tile[2] = std::min(tile[2], fitting_tile(height_(), std::max<int64_t>(1, room / across)));
+            const int64_t down = reaching(height_(), tile[2]);
+            tile[1] = std::min(tile[1], fitting_tile(depth_(), std::max<int64_t>(1, room / across / down)));
+        }
+        found_ = room;
+    }
+    // At most so many outputs reach a tile of so many inputs.
+    static int64_t reaching(const Side& side, int64_t tile) {
+        int64_t most = 1;
+        for (int64_t first = 0; first < side.destinations(); first += tile)
+            most = std::max(most, side.range(Range{first, std::min(first + tile, side.destinations())}).size());
+        return most;
+    }
+
+    struct Rooms {
+        Rooms(const MaxGradient& job, Arena& arena) {
+            const int64_t run = job.tile_[4], tile = job.tile_[3];
+            const int64_t reached = reaching(job.width_(), tile), most_outputs = job.gather_ ? reached + 2 : std::min(reached, kPortion);
+            starts = arena.take<int64_t>(most_outputs), lengths = arena.take<int64_t>(most_outputs);
+            if (job.from_input_) {
+                finder = {typename Finder::Rooms(job.finder_, arena)};
+                found = arena.take<std::byte>(job.found_ * run * job.finder_.planes() * job.call_.winner_bytes);
+            }
+            if (job.gather_) {
+                row_size = most_outputs * run;
+                code_rows = arena.take<C>(kMostTaps * row_size);
+                row_holds = arena.take<int64_t>(kMostTaps);
+                if (job.stream_) staging = arena.take<S>(job.staging());
+            } else {
+                sums = arena.take<A>(job.beside_ ? job.tile_[1] * job.tile_[2] * tile * run : 0);
+                if (job.decode_.codes()) offsets = arena.take<int64_t>(2 * job.decode_.codes());
+                if (run == 1 && job.decode_.small()) column_masks = arena.take<uint32_t>(most_outputs);
+            }
+        }
+        Range outputs{0, 0};              // of width, whose windows start at `starts` and have `lengths`
+        int64_t *starts, *lengths;
+        int64_t row_size = 0;             // codes of one row
+        int64_t* row_holds = nullptr;     // (d, h) of code_rows
+        uint32_t masks[33];               // codes that windows of some length have, for some lengths of depth and height
+        int64_t masks_of[2] = {0, 0};
+        std::optional<typename Finder::Rooms> finder;
+        std::byte* found = nullptr;
+        S* staging = nullptr;
+        C* code_rows = nullptr;
+        A* sums = nullptr;
+        int64_t* offsets = nullptr;        // of codes, in the sums; then the same with -1 for those outside the box
+        uint32_t* column_masks = nullptr;  // masks of the windows' lengths, for inner runs of 1
+    };
+    int64_t staging() const { return tile_[3] * tile_[4] + 512 / int64_t(sizeof(S)); }
+
+    void compute(Rooms& rooms, const Box& box) {
+        const Range ds = depth_().range(box.depth), hs = height_().range(box.height), ws = width_().range(box.width);
+        if (gather_) prepare(rooms, ws);
+        Writer<S> writer(static_cast<S*>(call_.destination), gather_ ? rooms.staging : nullptr, staging());
+        const int planes = from_input_ ? finder_.planes() : 1;
+        const Box outputs{{}, ds, hs, ws, box.inner};
+        for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
+            if (from_input_ && (gather_ || planes > 1)) find(rooms, group, outputs);
+            for (int64_t outer = group * planes; outer < std::min((group + 1) * planes, space_.outer); ++outer)
+                if (gather_)
+                    gather(rooms, writer, box, outer, ws, view(rooms, outer, planes, outputs));
+                else
+                    scatter(rooms, box, outer, planes, outputs);
+        }
+        writer.finish();
+    }
+
+    // Windows of these outputs of width.
+    void prepare(Rooms& rooms, Range outputs) const {
+        if (rooms.outputs == outputs) return;
+        rooms.outputs = outputs, rooms.masks_of[0] = 0;
+        for (int64_t w = outputs.first; w < outputs.last; ++w) {
+            const Range window = space_.width.window(w);
+            rooms.starts[w - outputs.first] = window.first, rooms.lengths[w - outputs.first] = window.size();
+        }
+    }
+
+    // The winners of a box of outputs: those given, or those found.
+    CodeView view(const Rooms& rooms, int64_t outer, int planes, const Box& outputs) const {
+        if (!from_input_)
+            return {call_.winners, call_.winner_bytes, space_.output_at(outer, 0, 0, 0) + outputs.inner.first,
+                    space_.output_at(0, 1, 0, 0), space_.output_at(0, 0, 1, 0), space_.inner};
+        const int64_t run = outputs.inner.size(), height = outputs.width.size() * run, depth = outputs.height.size() * height;
+        const int64_t before = outputs.depth.first * depth + outputs.height.first * height + outputs.width.first * run;
+        return {rooms.found, call_.winner_bytes, outer % planes * outputs.depth.size() * depth - before, depth, height, run};
+    }
+
+    // Finds the winners of some outputs, and compares the maxima with those expected.
+    void find(Rooms& rooms, int64_t group, const Box& outputs) {
+        const int planes = finder_.planes();
+        const int64_t run = outputs.inner.size(), inner = planes > 1 ? planes : run;
+        for (Range part{outputs.width.first, 0}; part.first < outputs.width.last; part.first = part.last) {
+            part.last = std::min(part.first + finder_.tile(), outputs.width.last);
+            const Box box{{}, outputs.depth, outputs.height, part, outputs.inner};
+            finder_.rows(*rooms.finder, group, box, [&](int64_t d, int64_t h, const V* values, const C* codes) {
+                const int there = int(std::min<int64_t>(planes, space_.outer - group * planes));
+                const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, part.first); };
+                if (planes > 1)
+                    store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, part.size(), there, rooms.finder->spare_codes, to);
+                else
+                    write_codes<S>(rooms.found, call_.winner_bytes, to(0), codes, part.size() * run);
+                for (int p = 0; call_.expected && p < there; ++p)
+                    compare(values + (planes > 1 ? p : 0), inner, planes > 1 ? 1 : run, part.size(),
+                            space_.output_at(group * planes + p, d, h, part.first) + outputs.inner.first);
+            });
+        }
+    }
+    void compare(const V* values, int64_t pitch, int64_t run, int64_t columns, int64_t at) {
+        for (int64_t w = 0; w < columns; ++w)
+            for (int64_t i = 0; i < run; ++i) {
+                const V expected = load<V, 1>(static_cast<const S*>(call_.expected) + at + w * space_.inner + i);
+                const V found = Turn<V>(call_.minimum).template turn<1>(values[w * pitch + i]);
+                if (!(found == expected || (found != found && expected != expected))) bad_.report(at + w * space_.inner + i);
+            }
+    }
+
+    // to <- the codes of one output row.
+    void read_row(Rooms& rooms, const CodeView& codes, int64_t outer, int64_t d, int64_t h, Range outputs, Range inner, C* to) {
+        const int64_t run = inner.size();
+        const bool whole = codes.pitch_width == run;
+        for (int64_t w = outputs.first; w < outputs.last; w += whole ? outputs.size() : 1)
+            read_codes<S>(to + (w - outputs.first) * run, codes.data, codes.bytes, codes.index(d, h, w), whole ? outputs.size() * run : run);
+        check(rooms, static_cast<const C*>(to), run, outer, d, h, outputs, inner);
+    }
+
+    // Reports codes that do not lie in their window; those found are right. Returns whether all do.
+    template <class W>
+    bool check(Rooms& rooms, const W* codes, int64_t pitch, int64_t outer, int64_t d, int64_t h, Range outputs, Range inner) {
+        if (from_input_) return true;
+        const Range depth = space_.depth.window(d), height = space_.height.window(h);
+        const int64_t run = inner.size();
+        bool good = true;
+        if (decode_.small() && (rooms.masks_of[0] != depth.size() || rooms.masks_of[1] != height.size())) {
+            for (int64_t length = 1; length <= space_.width.longest_window(); ++length)
+                rooms.masks[length] = decode_.mask(depth.size(), height.size(), length);
+            rooms.masks_of[0] = depth.size(), rooms.masks_of[1] = height.size();
+            for (int64_t w = 0; rooms.column_masks && w < rooms.outputs.size(); ++w) rooms.column_masks[w] = rooms.masks[rooms.lengths[w]];
+        }
+        if (rooms.column_masks && all_in_each(codes, outputs.size(), rooms.column_masks + (outputs.first - rooms.outputs.first))) return true;
+        const int64_t* lengths = rooms.lengths + (outputs.first - rooms.outputs.first);
+        for (int64_t w = 0, last; w < outputs.size(); w = last) {
+            // Windows of the same length have the same codes.
+            for (last = w + 1; last < outputs.size() && pitch == run && lengths[last] == lengths[w];) ++last;
+            const W* row = codes + w * pitch;
+            if (decode_.small() && all_in(row, (last - w) * run, rooms.masks[lengths[w]])) continue;
+            for (int64_t i = 0; i < (last - w) * run; ++i)
+                if (!Decoder::inside(decode_(row[i]), depth, height, Range{0, lengths[w]})) {
+                    good = false;
+                    bad_.report(space_.output_at(outer, d, h, outputs.first + w + i / run) + inner.first + i % run);
+                }
+        }
+        return good;
+    }
+
+    // ---- gather ----
+
+    // An output row that reaches a destination row: its gradients, its codes, and the code of this row at the window's start.
+    struct Tap {
+        const S* grads;
+        const C* codes;
+        C base;
+    };
+
+    void gather(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, Range ws, const CodeView& codes) {
+        const int64_t run = box.inner.size(), length = box.width.size() * run;
+        const bool joined = run == space_.inner;
+        std::fill_n(rooms.row_holds, kMostTaps, -1);
+        const int64_t heights = height_().longest();
+        for (int64_t d = box.depth.first; d < box.depth.last; ++d)
+            for (int64_t h = box.height.first; h < box.height.last; ++h) {
+                Tap taps[kMostTaps];
+                int count = 0;
+                const Range ds = space_.depth.cover(d), hs = space_.height.cover(h);
+                for (int64_t z = ds.first; z < ds.last; ++z)
+                    for (int64_t y = hs.first; y < hs.last; ++y) {
+                        const int64_t place = z % depth_().longest() * heights + y % heights, key = z * space_.height.output_size() + y;
+                        C* row = rooms.code_rows + place * rooms.row_size;
+                        const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, z, y, ws.first) + box.inner.first;
+                        if (rooms.row_holds[place] != key) read_row(rooms, codes, outer, z, y, ws, box.inner, row);
+                        rooms.row_holds[place] = key;
+                        taps[count++] = {grads, row, C(uint64_t(d - space_.depth.window(z).first) * space_.step[0] +
+                                                              uint64_t(h - space_.height.window(y).first) * space_.step[1])};
+                    }
+                const int64_t at = space_.input_at(outer, d, h, box.width.first) + box.inner.first;
+                S* whole = joined ? writer.row(at, length) : nullptr;
+                for (int64_t i = 0; i < box.width.size(); ++i)
+                    gather_run(rooms, box.width.first + i, ws, run, taps, count,
+                               whole ? whole + i * run : writer.row(at + i * space_.inner, run));
+            }
+    }
+
+    // One place of a tap: all its elements are compared with one code.
+    struct Place {
+        const S* grads;
+        const C* codes;
+        C code;
+    };
+    void gather_run(const Rooms& rooms, int64_t w, Range ws, int64_t run, const Tap* taps, int count, S* to) const {
+        Place places[kMostTaps];
+        int place_count = 0;
+        const Range cover = space_.width.cover(w);
+        for (int i = 0; i < count; ++i)
+            for (int64_t x = cover.first; x < cover.last; ++x)
+                places[place_count++] = {taps[i].grads + (x - ws.first) * space_.inner, taps[i].codes + (x - ws.first) * run,
+                                         C(taps[i].base + C(uint64_t(w - rooms.starts[x - ws.first]) * space_.step[2]))};
+        if constexpr (can_gather)
+            each_column<A>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                constexpr int lanes = decltype(lanes_of)::value;
+                Vector<A, lanes> sum = spread<A, lanes>(0);
+                for (int i = 0; i < place_count; ++i) add_if<lanes>(sum, places[i].codes + at, places[i].code, places[i].grads + at);
+                store<A, lanes>(to + at, sum);
+            });
+    }
+    template <int lanes>
+    POOLGRAD_INLINE static void add_if(Vector<A, lanes>& sum, const C* codes, C code, const S* grads) {
+        const Mask<A, lanes> same = load<C, lanes>(codes) == spread<C, lanes>(code);
+        sum = sum + select<A, lanes>(same, load<A, lanes>(grads), spread<A, lanes>(0));
+    }
+
+    // ---- scatter ----
+
+    // Where a box is summed: in the result itself, or beside it.
+    struct Sums {
+        A* origin;  // of the box's first element
+        int64_t pitch_depth, pitch_height, pitch_width;
+        int64_t zeroed = 0;  // rows of the box, counted through its depths, that are set to 0
+    };
+
+    void scatter(Rooms& rooms, const Box& box, int64_t outer, int planes, const Box& outputs) {
+        const int64_t run = box.inner.size(), rows = box.depth.size() * box.height.size();
+        S* result = static_cast<S*>(call_.destination) + space_.input_at(outer, box.depth.first, box.height.first, box.width.first) + box.inner.first;
+        Sums sums{reinterpret_cast<A*>(result), space_.input_at(0, 1, 0, 0), space_.input_at(0, 0, 1, 0), space_.inner};
+        if (beside_) sums = {rooms.sums, box.height.size() * box.width.size() * run, box.width.size() * run, run};
+        for (int64_t code = 0; code < decode_.codes(); ++code) {
+            const Offset offset = decode_(uint64_t(code));
+            rooms.offsets[code] = offset.depth * sums.pitch_depth + offset.height * sums.pitch_height + offset.width * sums.pitch_width;
+        }
+        if (!from_input_ || planes > 1) {
+            scatter_rows(rooms, box, outer, outputs, view(rooms, outer, planes, outputs), sums);
+        } else {
+            // Portions in ascending order: whole depths, or rows of one, or parts of a row.
+            const Range ds = outputs.depth, hs = outputs.height, ws = outputs.width;
+            const int64_t columns = std::min(std::max<int64_t>(1, ws.size()), found_), heights = std::max<int64_t>(1, found_ / columns);
+            const int64_t depths = std::max<int64_t>(1, heights / std::max<int64_t>(1, hs.size()));
+            for (int64_t d = ds.first; d < ds.last; d += depths)
+                for (int64_t h = hs.first; h < hs.last; h += heights)
+                    for (int64_t w = ws.first; w < ws.last; w += columns) {
+                        const Box part{{}, {d, std::min(d + depths, ds.last)}, {h, std::min(h + heights, hs.last)},
+                                       {w, std::min(w + columns, ws.last)}, box.inner};
+                        find(rooms, outer, part);
+                        scatter_rows(rooms, box, outer, part, view(rooms, outer, 1, part), sums);
+                    }
+        }
+        zero_until(sums, box, rows);
+        if (!beside_) return;
+        const bool joined = run == space_.inner;
+        if (joined && box.width.size() == space_.width.input_size() && (box.depth.size() == 1 || box.height.size() == space_.height.input_size()))
+            return write_sums(result, sums.origin, rows * sums.pitch_height);
+        for (int64_t row = 0; row < rows; ++row)
+            for (int64_t w = 0; w < (joined ? 1 : box.width.size()); ++w)
+                write_sums(result + row / box.height.size() * space_.input_at(0, 1, 0, 0) +
+                               row % box.height.size() * space_.input_at(0, 0, 1, 0) + w * space_.inner,
+                           sums.origin + row * sums.pitch_height + w * run, joined ? box.width.size() * run : run);
+    }
+    void write_sums(S* to, const A* from, int64_t count) const {
+        if constexpr (std::is_same_v<A, S>)
+            if (stream_) {
+                stream_copy(to, from, count, true);
+                stream_fence();
+                return;
+            }
+        each_column<A>(count, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+            constexpr int lanes = decltype(lanes_of)::value;
+            store<A, lanes>(to + at, load<A, lanes>(from + at));
+        });
+    }
+
+    // Sets rows to 0 just before they are first added to, while they are on their way into the cache anyway.
+    void zero_until(Sums& sums, const Box& box, int64_t rows) const {
+        const int64_t run = box.inner.size();
+        for (; sums.zeroed < rows; ++sums.zeroed) {
+            A* row = sums.origin + sums.zeroed / box.height.size() * sums.pitch_depth + sums.zeroed % box.height.size() * sums.pitch_height;
+            if (sums.pitch_width == run)
+                std::memset(row, 0, std::size_t(box.width.size() * run) * sizeof(A));
+            else
+                for (int64_t w = 0; w < box.width.size(); ++w) std::memset(row + w * sums.pitch_width, 0, std::size_t(run) * sizeof(A));
+        }
+    }
+
+    void scatter_rows(Rooms& rooms, const Box& box, int64_t outer, const Box& outputs, const CodeView& codes, Sums& sums) {
+        for (int64_t d = outputs.depth.first; d < outputs.depth.last; ++d)
+            for (int64_t h = outputs.height.first; h < outputs.height.last; ++h) {
+                const int64_t deepest = std::min(space_.depth.window(d).last, box.depth.last) - box.depth.first;
+                const int64_t lowest = std::min(space_.height.window(h).last, box.height.last) - box.height.first;
+                zero_until(sums, box, std::max<int64_t>(0, deepest - 1) * box.height.size() + std::max<int64_t>(0, lowest));
+                const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, d, h, outputs.width.first) + box.inner.first;
+                for (int64_t w = outputs.width.first; w < outputs.width.last; w += kPortion) {
+                    const Range portion{w, std::min(w + kPortion, outputs.width.last)};
+                    prepare(rooms, portion);
+                    visit_winners<C, S>(codes.data, codes.bytes, [&](const auto* typed) {
+                        const auto* row = typed + codes.index(d, h, w);
+                        if (check(rooms, row, codes.pitch_width, outer, d, h, portion, box.inner))
+                            scatter_row(rooms, box, d, h, row, codes.pitch_width, grads + (w - outputs.width.first) * space_.inner, sums);
+                    });
+                }
+            }
+    }
+
+    // One output row, its codes all right.
+    template <class W>
+    void scatter_row(const Rooms& rooms, const Box& box, int64_t d, int64_t h, const W* codes, int64_t pitch, const S* grads,
+                     const Sums& place) {
+        const Range depth = space_.depth.window(d), height = space_.height.window(h);
+        const int64_t run = box.inner.size();
+        A* sums = place.origin + (depth.first - box.depth.first) * place.pitch_depth + (height.first - box.height.first) * place.pitch_height;
+        const bool rows_inside = depth.first >= box.depth.first && depth.last <= box.depth.last && height.first >= box.height.first &&
+                                 height.last <= box.height.last;
+        const Range outputs = rooms.outputs;
+        const int64_t *starts = rooms.starts, *lengths = rooms.lengths;
+        // Windows [inner_first, inner_last) lie within the box as a whole: their codes need no looking at.
+        int64_t inner_first = 0, inner_last = rooms.offsets ? outputs.size() : 0;
+        while (inner_first < inner_last && starts[inner_first] < box.width.first) ++inner_first;
+        while (inner_first < inner_last && starts[inner_last - 1] + lengths[inner_last - 1] > box.width.last) --inner_last;
+        const auto checked = [&](int64_t w) {
+            for (int64_t i = 0; i < run; ++i) {
+                const Offset offset = decode_(codes[w * pitch + i]);
+                const int64_t z = depth.first + offset.depth - box.depth.first, y = height.first + offset.height - box.height.first;
+                const int64_t x = starts[w] + offset.width - box.width.first;
+                if (uint64_t(z) >= uint64_t(box.depth.size()) || uint64_t(y) >= uint64_t(box.height.size()) ||
+                    uint64_t(x) >= uint64_t(box.width.size()))
+                    continue;
+                A& sum = place.origin[z * place.pitch_depth + y * place.pitch_height + x * place.pitch_width + i];
+                sum = A(sum + load<A, 1>(grads + w * space_.inner + i));
+            }
+        };
+        for (int64_t w = 0; w < inner_first; ++w) checked(w);
+        const int64_t* offsets = rooms.offsets;
+        const auto start = [&](int64_t w) { return sums + (starts[w] - box.width.first) * place.pitch_width; };
+        if (!rows_inside) {
+            int64_t* here = rooms.offsets + decode_.codes();
+            for (int64_t code = 0; code < decode_.codes(); ++code) {
+                const Offset offset = decode_(uint64_t(code));
+                const int64_t z = depth.first + offset.depth, y = height.first + offset.height;
+                const bool inside = z >= box.depth.first && z < box.depth.last && y >= box.height.first && y < box.height.last;
+                here[code] = inside ? offsets[code] : -1;
+            }
+            A nowhere = 0;
+            for (int64_t w = inner_first; w < inner_last; ++w)
+                for (int64_t i = 0; i < run; ++i) {
+                    const int64_t offset = here[codes[w * pitch + i]];
+                    A* sum = offset >= 0 ? start(w) + offset + i : &nowhere;
+                    *sum = A(*sum + load<A, 1>(grads + w * space_.inner + i));
+                }
+        } else if (run == 1) {
+            for (int64_t w = inner_first; w < inner_last; ++w) {
+                A* sum = start(w) + offsets[codes[w * pitch]];
+                *sum = A(*sum + load<A, 1>(grads + w * space_.inner));
+            }
+        } else {
+            for (int64_t w = inner_first; w < inner_last; ++w) {
+                A* sum = start(w);
+                const W* code = codes + w * pitch;
+                const S* grad = grads + w * space_.inner;
+                for (int64_t i = 0; i < run; ++i) sum[offsets[code[i]] + i] = A(sum[offsets[code[i]] + i] + load<A, 1>(grad + i));
+            }
+        }
+        for (int64_t w = std::max(inner_first, inner_last); w < outputs.size(); ++w) checked(w);
+    }
+
+    const MaxCall& call_;
+    const MaxSpace space_;
+    const Decoder decode_;
+    const bool from_input_, gather_;
+    const Finder finder_;
+    bool stream_ = false, beside_ = false;  // beside_: a scatter sums in scratch first
+    int64_t found_ = 0;  // winners of a box that are found at once, for each inner element
+    Extent tile_{};
+    FirstIndex bad_;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

@@ -1,0 +1,136 @@
+// Row arithmetic shared by the averages: sums of rows, strided rows, and the way of results to memory.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+// Terms summed in one chain; longer sums are sums of such blocks.
+inline constexpr int64_t kBlock = 256;
+
+// Sinks take sums: put<lanes>(index, vector of sums). `again` tells that putting an element twice does no harm.
+template <class A, class T>
+struct StoreSink {
+    T* to;
+    static constexpr bool again = true;
+    template <int lanes>
+    POOLGRAD_INLINE void put(int64_t at, Vector<A, lanes> sum) const {
+        store<A, lanes>(to + at, sum);
+    }
+};
+// A further block: its sum is added to the sum of those before.
+template <class A>
+struct AddSink {
+    A* to;
+    static constexpr bool again = false;
+    template <int lanes>
+    POOLGRAD_INLINE void put(int64_t at, Vector<A, lanes> sum) const {
+        store<A, lanes>(to + at, load<A, lanes>(to + at) + sum);
+    }
+};
+template <class A, class T>
+struct DivideSink {
+    T* to;
+    A divisor;
+    static constexpr bool again = true;
+    template <int lanes>
+    POOLGRAD_INLINE void put(int64_t at, Vector<A, lanes> sum) const {
+        store<A, lanes>(to + at, sum / spread<A, lanes>(divisor));
+    }
+};
+template <class A, class T>
+struct DivideRowSink {
+    T* to;
+    const A* divisors;
+    static constexpr bool again = true;
+    template <int lanes>
+    POOLGRAD_INLINE void put(int64_t at, Vector<A, lanes> sum) const {
+        store<A, lanes>(to + at, sum / load<A, lanes>(divisors + at));
+    }
+};
+
+// Sums that are made together.
+inline constexpr int kTogether = 4;
+
+// The rows [first, first + count) that make one sum.
+struct Span {
+    int32_t first, count;
+    int32_t last() const { return first + count; }
+};
+
+// `sums` neighbouring sums of rows that share most of their terms, so that a row is loaded once for all of them: with 15 terms each,
+// four sums take 18 loads in place of 60. Every sum is a chain of its own in ascending order; it starts from -0.0, to which adding
+// the first term is the same as assigning it.
+template <int sums, int unroll, int lanes, bool weighted, class A, class Rows, class Sink>
+POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span* spans, int64_t at, const Sink* sinks) {
+    Vector<A, lanes> sum[sums][unroll];
+    for (int j = 0; j < sums; ++j)
+        for (int u = 0; u < unroll; ++u) sum[j][u] = spread<A, lanes>(A(-0.0));
+    // Rows [begin, end) belong to the sums low .. high.
+    const auto add = [&](auto low, auto high, int32_t begin, int32_t end) POOLGRAD_LAMBDA {
+        for (int32_t i = begin; i < end; ++i) {
+            const auto* row = rows(i) + at;
+            for (int u = 0; u < unroll; ++u) {
+                auto term = load<A, lanes>(row + u * lanes);
+                if constexpr (weighted) term = term * weights[i];
+                for (int j = decltype(low)::value; j <= decltype(high)::value; ++j) sum[j][u] = sum[j][u] + term;
+            }
+        }
+    };
+    if constexpr (sums == 1) {
+        add(Constant<0>(), Constant<0>(), spans[0].first, spans[0].last());
+    } else {
+        static_assert(sums == 4);
+        add(Constant<0>(), Constant<0>(), spans[0].first, spans[1].first);
+        add(Constant<0>(), Constant<1>(), spans[1].first, spans[2].first);
+        add(Constant<0>(), Constant<2>(), spans[2].first, spans[3].first);
+        add(Constant<0>(), Constant<3>(), spans[3].first, spans[0].last());
+        add(Constant<1>(), Constant<3>(), spans[0].last(), spans[1].last());
+        add(Constant<2>(), Constant<3>(), spans[1].last(), spans[2].last());
+        add(Constant<3>(), Constant<3>(), spans[2].last(), spans[3].last());
+    }
+    for (int j = 0; j < sums; ++j)
+        for (int u = 0; u < unroll; ++u) sinks[j].template put<lanes>(at + u * lanes, sum[j][u]);
+}
+
+// sink <- the sum of the span's 1 to kBlock rows, element by element.
+template <bool weighted, class A, class Rows, class Sink>
+POOLGRAD_INLINE void sum_span(const Rows& rows, const A* weights, Span span, int64_t length, const Sink& sink) {
+    constexpr int lanes = kLanes<A>;
+    int64_t at = 0;
+    for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted>(rows, weights, &span, at, &sink);
+    for (; at + lanes <= length; at += lanes) sum_columns<1, 1, lanes, weighted>(rows, weights, &span, at, &sink);
+    if (at == length) return;
+    if (Sink::again && length >= lanes)  // the last register overlaps the one before
+        return sum_columns<1, 1, lanes, weighted>(rows, weights, &span, length - lanes, &sink);
+    for (; at < length; ++at) sum_columns<1, 1, 1, weighted>(rows, weights, &span, at, &sink);
+}
+template <bool weighted, class A, class Rows, class Sink>
+POOLGRAD_INLINE void sum_rows(const Rows& rows, const A* weights, int64_t count, int64_t length, const Sink& sink) {
+    sum_span<weighted>(rows, weights, Span{0, int32_t(count)}, length, sink);
+}
+
+// The same for 1 to kTogether spans, neither end decreasing.
+template <bool weighted, class A, class Rows, class Sink>
+POOLGRAD_INLINE void sum_spans(const Rows& rows, const A* weights, const Span* spans, int count, int64_t length, const Sink* sinks) {
+    constexpr int lanes = kLanes<A>;
+    static_assert(Sink::again);
+    if (count < kTogether || spans[kTogether - 1].first > spans[0].last() || length < lanes) {
+        for (int j = 0; j < count; ++j) sum_span<weighted>(rows, weights, spans[j], length, sinks[j]);
+        return;
+    }
+    int64_t at = 0;
+    for (; at + 2 * lanes <= length; at += 2 * lanes)
+        sum_columns<kTogether, 2, lanes, weighted>(rows, weights, spans, at, sinks);
+    for (; at < length; at += lanes)
+        sum_columns<kTogether, 1, lanes, weighted>(rows, weights, spans, std::min(at, length - lanes), sinks);
+}
+
+// to = ((from * a) * b) * factors
+template <class A, class T, class S>
+inline void weigh_row(T* to, const S* from, A a, A b, const A* factors, int64_t length) {
+    each_column<A>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        store<A, lanes>(to + at, ((load<A, lanes>(from + at) * a) * b) * load<A, lanes>(factors + at));
+    });
+}
+
+}  // namespace poolgrad::POOLGRAD_ISA

@@ -1,0 +1,169 @@
+// Moving rows: strided in and out, and results on their way to memory.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+// Rows at equal distances (they may overlap), and rows anywhere.
+template <class R>
+struct PitchRows {
+    const R* base;
+    int64_t pitch;
+    POOLGRAD_INLINE const R* operator()(int64_t i) const { return base + i * pitch; }
+};
+template <class R>
+struct PointerRows {
+    const R* const* rows;
+    POOLGRAD_INLINE const R* operator()(int64_t i) const { return rows[i]; }
+};
+
+// ---- strided rows: to[q] = from[q * stride], and to[q * stride + r] = from_r[q], in units of some bytes ----
+
+template <int first, int step, class V, std::size_t... i>
+POOLGRAD_INLINE V every(V a, V b, std::index_sequence<i...>) {
+    return __builtin_shufflevector(a, b, int(first + i * step)...);
+}
+template <int first, class V, std::size_t... i>
+POOLGRAD_INLINE V zip(V a, V b, std::index_sequence<i...>) {
+    return __builtin_shufflevector(a, b, int(first + i / 2 + i % 2 * sizeof...(i))...);
+}
+
+// Shuffles registers for strides 2 and 4, the others move unit by unit. Raw is an integer of the unit's size. `from` must be readable
+// up to count * stride units.
+template <class Raw>
+void take_units(std::byte* to, const std::byte* from, int64_t count, int64_t stride) {
+    constexpr int lanes = kLanes<Raw>, bytes = int(sizeof(Raw));
+    constexpr std::make_index_sequence<std::size_t(lanes)> all;
+    const auto read = [&](int64_t unit) POOLGRAD_LAMBDA { return load<Raw, lanes>(reinterpret_cast<const Raw*>(from + unit * bytes)); };
+    int64_t q = 0;
+    const auto two = [&](int64_t at) POOLGRAD_LAMBDA {
+        store<Raw, lanes>(reinterpret_cast<Raw*>(to + at * bytes), every<0, 2>(read(2 * at), read(2 * at + lanes), all));
+    };
+    const auto four = [&](int64_t at) POOLGRAD_LAMBDA {
+        const auto low = every<0, 2>(read(4 * at), read(4 * at + lanes), all);
+        const auto high = every<0, 2>(read(4 * at + 2 * lanes), read(4 * at + 3 * lanes), all);
+        store<Raw, lanes>(reinterpret_cast<Raw*>(to + at * bytes), every<0, 2>(low, high, all));
+    };
+    // The last register overlaps the one before.
+    if (stride == 2 && count >= lanes)
+        for (; q < count; q += lanes) two(std::min(q, count - lanes));
+    if (stride == 4 && count >= lanes)
+        for (; q < count; q += lanes) four(std::min(q, count - lanes));
+    for (; q < count; ++q) __builtin_memcpy(to + q * bytes, from + q * stride * bytes, sizeof(Raw));
+}
+template <class Raw>
+void lay_units(std::byte* to, const std::byte* const* from, int64_t count, int64_t stride) {
+    constexpr int lanes = kLanes<Raw>, bytes = int(sizeof(Raw));
+    constexpr std::make_index_sequence<std::size_t(lanes)> all;
+    const auto read = [&](int r, int64_t q) POOLGRAD_LAMBDA { return load<Raw, lanes>(reinterpret_cast<const Raw*>(from[r] + q * bytes)); };
+    const auto write = [&](int64_t unit, auto value) POOLGRAD_LAMBDA { store<Raw, lanes>(reinterpret_cast<Raw*>(to + unit * bytes), value); };
+    int64_t q = 0;
+    const auto two = [&](int64_t at) POOLGRAD_LAMBDA {
+        const auto a = read(0, at), b = read(1, at);
+        write(2 * at, zip<0>(a, b, all)), write(2 * at + lanes, zip<lanes / 2>(a, b, all));
+    };
+    const auto four = [&](int64_t at) POOLGRAD_LAMBDA {
+        const auto a = read(0, at), b = read(1, at), c = read(2, at), d = read(3, at);
+        const auto ac = zip<0>(a, c, all), bd = zip<0>(b, d, all), ac2 = zip<lanes / 2>(a, c, all), bd2 = zip<lanes / 2>(b, d, all);
+        write(4 * at, zip<0>(ac, bd, all)), write(4 * at + lanes, zip<lanes / 2>(ac, bd, all));
+        write(4 * at + 2 * lanes, zip<0>(ac2, bd2, all)), write(4 * at + 3 * lanes, zip<lanes / 2>(ac2, bd2, all));
+    };
+    if (stride == 2 && count >= lanes)
+        for (; q < count; q += lanes) two(std::min(q, count - lanes));
+    if (stride == 4 && count >= lanes)
+        for (; q < count; q += lanes) four(std::min(q, count - lanes));
+    for (; q < count; ++q)
+        for (int64_t r = 0; r < stride; ++r) __builtin_memcpy(to + (q * stride + r) * bytes, from[r] + q * bytes, sizeof(Raw));
+}
+
+// `count` copies of a unit; returns the end.
+template <class T>
+inline T* repeat(T* to, const T* from, int64_t count, int64_t unit) {
+    if (count <= 0) return to;
+    if (unit == 1)
+        std::fill_n(to, count, *from);
+    else
+        for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * unit, from, std::size_t(unit) * sizeof(T));
+    return to + count * unit;
+}
+
+template <class T>
+void take_strided(T* to, const T* from, int64_t count, int64_t stride, int64_t unit) {
+    auto* bytes_to = reinterpret_cast<std::byte*>(to);
+    const auto* bytes_from = reinterpret_cast<const std::byte*>(from);
+    const int64_t bytes = unit * int64_t(sizeof(T));
+    switch (bytes) {
+        case 2: return take_units<int16_t>(bytes_to, bytes_from, count, stride);
+        case 4: return take_units<int32_t>(bytes_to, bytes_from, count, stride);
+        case 8: return take_units<int64_t>(bytes_to, bytes_from, count, stride);
+        default:
+            for (int64_t q = 0; q < count; ++q) std::memcpy(bytes_to + q * bytes, bytes_from + q * stride * bytes, std::size_t(bytes));
+    }
+}
+template <class T>
+void lay_strided(T* to, const T* const* from, int64_t count, int64_t stride, int64_t unit) {
+    auto* bytes_to = reinterpret_cast<std::byte*>(to);
+    const auto* bytes_from = reinterpret_cast<const std::byte* const*>(from);
+    const int64_t bytes = unit * int64_t(sizeof(T));
+    switch (bytes) {
+        case 2: return lay_units<int16_t>(bytes_to, bytes_from, count, stride);
+        case 4: return lay_units<int32_t>(bytes_to, bytes_from, count, stride);
+        case 8: return lay_units<int64_t>(bytes_to, bytes_from, count, stride);
+        default:
+            for (int64_t q = 0; q < count; ++q)
+                for (int64_t r = 0; r < stride; ++r)
+                    std::memcpy(bytes_to + (q * stride + r) * bytes, bytes_from[r] + q * bytes, std::size_t(bytes));
+    }
+}
+
+// to <- `count` units of the groups {rows[0][q], rows[1][q], ... rows[stride - 1][q]}, the first `lead` units of group 0 left out.
+template <class T>
+void lay_row(T* to, const T* const* rows, int64_t lead, int64_t count, int64_t stride, int64_t unit) {
+    int64_t group = 0, r = lead;
+    for (; lead && r < stride && count > 0; ++r, --count) to = repeat(to, rows[r], 1, unit);
+    if (lead) group = 1;
+    const int64_t groups = count / stride;
+    const T* starts[16];
+    for (int64_t i = 0; i < stride; ++i) starts[i] = rows[i] + group * unit;
+    lay_strided(to, starts, groups, stride, unit);
+    to += groups * stride * unit;
+    for (int64_t i = 0; i < count - groups * stride; ++i) to = repeat(to, starts[i] + groups * unit, 1, unit);
+}
+
+// Results on their way to memory. Plain: rows are written in place. Streaming: rows gather in a small buffer and leave it in whole
+// cache lines past the caches, which spares reading the destination first.
+template <class T>
+class Writer {
+  public:
+    Writer() = default;
+    Writer(T* destination, T* buffer, int64_t capacity) : destination_(destination), buffer_(buffer), capacity_(capacity) {}
+
+    // Where to put the `length` results from index `at` on, before the next call.
+    T* row(int64_t at, int64_t length) {
+        if (!buffer_) return destination_ + at;
+        if (at != first_ + filled_) flush(true), first_ = at;
+        if (filled_ + length > capacity_) flush(false);
+        filled_ += length;
+        return buffer_ + filled_ - length;
+    }
+
+    // Must be called at the end.
+    void finish() {
+        if (!buffer_) return;
+        flush(true);
+        stream_fence();
+    }
+
+  private:
+    // Sends what is there; without `all` the last, incomplete line stays for its continuation.
+    void flush(bool all) {
+        const int64_t sent = stream_copy(destination_ + first_, buffer_, filled_, all);
+        std::memmove(buffer_, buffer_ + sent, std::size_t(filled_ - sent) * sizeof(T));
+        first_ += sent;
+        filled_ -= sent;
+    }
+
+    T *destination_ = nullptr, *buffer_ = nullptr;
+    int64_t capacity_ = 0, first_ = 0, filled_ = 0;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

@@ -129,6 +129,16 @@ QUESTIONS = [
         tolerance=1e-6,
     ),
     Question(
+        "3-D mean with windows of one element of 0..3 in two channels, put into an `out` whose channels are last",
+        [0.0, 1.0, 2.0, 3.0],
+        {
+            "poolgrad": "pg.avg_pool(np.arange(4.0).reshape(1, 2, 1, 1, 2), window=1, data_format='NCDHW', "
+            "out=np.empty((1, 1, 1, 2, 2)).transpose(0, 4, 1, 2, 3))",
+            "torch": "F.avg_pool3d(torch.arange(4.0).reshape(1, 2, 1, 1, 2), 1, "
+            "out=torch.empty(1, 2, 1, 1, 2).to(memory_format=torch.channels_last_3d))",
+        },
+    ),
+    Question(
         "fractional max gradient of ones, cells of one element",
         [1.0] * 4,
         {

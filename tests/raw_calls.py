@@ -164,7 +164,6 @@ def _fill(rng: np.random.Generator, call: Call, around: list[int], dtype: np.dty
     around_first = (batch, channels) if call.first == 2 else (batch,)
     around_last = () if call.first == 2 else (channels,)
     input_shape = (*around_first, *call.sizes, *around_last)
-    special = dtype.kind not in "iu" and rng.random() < 0.3
     style = rng.choice(["as drawn", "all ties", "no ties"], p=[0.6, 0.1, 0.3])
     count = len(call.sizes)
     order = {}
@@ -172,6 +171,7 @@ def _fill(rng: np.random.Generator, call: Call, around: list[int], dtype: np.dty
         name, side = spec.split(":")
         if side in "io":
             shape = input_shape if side == "i" else (*around_first, *map(len, call.windows), *around_last)
+            special = dtype.kind not in "iu" and rng.random() < 0.3  # each on its own: NaN in a gradient only, too
             values = random_values(rng, shape, dtype, special=special)
             if special and not subnormals:
                 tiny = float(ml_dtypes.finfo(dtype).smallest_normal)

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -316,6 +317,49 @@ def test_a_full_disk_leaves_nothing(capsys, monkeypatch):
     assert "No space left on device" in mistake(f"{AVERAGE} -o dx.npy", capsys)
 
 
+SLOW = """
+import sys, time
+import numpy as np
+from poolgrad.cli import main
+def save(file, array, allow_pickle):
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+np.save = save
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_run_leaves_nothing(number, code):
+    before = os.listdir()
+    command = [sys.executable, "-c", SLOW, *shlex.split(AVERAGE), "-o", "dx.npy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        assert len(os.listdir()) == len(before) + 1, "the part that must go"
+        process.send_signal(number)
+        assert process.wait(30) == code
+    assert os.listdir() == before
+
+
+def test_a_wrong_dtype_is_said_in_words_of_files(capsys):
+    for name, dtype in (("whole", "int64"), ("double", "float64"), ("yes", "bool"), ("short", "int16")):
+        np.save(f"{name}.npy", np.ones((1, 2, 2, 1), dtype))
+    np.save("x.npy", np.ones((1, 4, 4, 1), "float32"))
+    error = mistake(AVERAGE.replace("grad.npy", "whole.npy"), capsys)
+    assert "--grad whole.npy: holds int64; it must be float16, bfloat16, float32, float64" in error
+    assert "--dtype float32 converts every input" in error
+    assert run(AVERAGE.replace("grad.npy", "whole.npy") + " --dtype float32 -o dx.npy", capsys)[0] == 0
+    assert "--grad yes.npy: holds bool" in (error := mistake(AVERAGE.replace("grad.npy", "yes.npy"), capsys))
+    assert "save it as float32" in error
+    sizes = "--ksize 1,2,2,1 --strides 1,2,2,1 --padding VALID"
+    error = mistake(f"run MaxPoolGrad --orig-input x.npy --orig-output double.npy --grad double.npy {sizes}", capsys)
+    assert "--orig-output double.npy: holds float64; another input holds float32: --dtype float32" in error
+    error = mistake(f"run MaxPoolGradWithArgmax --input x.npy --grad grad.npy --argmax short.npy {sizes}", capsys)
+    assert "--argmax short.npy: holds int16; it must be int64, int32: save it as int64" in error
+
+
 def test_no_command_shows_the_help(capsys):
     code, out, _ = run("", capsys)
     assert code == 0
@@ -397,7 +441,9 @@ def test_demo_is_one_screen(capsys):
     assert max(map(len, lines)) <= 80
     for name in GRADIENTS:
         assert re.search(rf"^{name} +\d+e[-+]\d+ ok", out, re.MULTILINE), name
-    assert re.search(r"copy limit here \d+\.\d+ ms", out)
+    assert len(re.findall(r"copy limit", out)) == 1
+    assert re.search(r"AvgPoolGrad \d+\.\d+ ms, MaxPoolGrad \d+\.\d+ ms\n\(copy limit here \d+\.\d+ ms", out)
+    assert "poolgrad-demo.svg, in this folder" in out
     assert "\x1b" not in out
     assert "poolgrad run --help" in lines[-1]
     ElementTree.parse("poolgrad-demo.svg")
@@ -415,6 +461,13 @@ def test_demo_finds_a_wrong_gradient(monkeypatch, capsys):
 def test_demo_writes_where_it_is_told(capsys):
     assert run("demo -o other.svg", capsys)[0] == 0
     assert os.path.exists("other.svg")
+    assert run("demo --svg third.svg", capsys)[0] == 0
+    assert os.path.exists("third.svg")
+    code, out, _ = run("demo --no-svg", capsys)
+    assert code == 0
+    assert "picture" not in out
+    assert sorted(os.listdir()) == ["grad.npy", "other.svg", "third.svg"]
+    assert "not allowed with" in mistake("demo --no-svg --svg third.svg", capsys)
     assert "name a .svg file" in mistake("demo -o other.png", capsys)
     assert "no folder" in mistake("demo -o nowhere/other.svg", capsys)
 

@@ -7,6 +7,9 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +18,7 @@ from test_op_table import SIGNATURES
 
 import poolgrad
 from poolgrad import raw_ops
+from poolgrad.op_table import OPS
 
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.FAIL_FAST
@@ -106,6 +110,21 @@ def test_code_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             scope.update(test.globs)
         else:
             exec(compile(block, f"{path.name}, block {number}", "exec"), scope)
+
+
+def test_the_page_of_every_op_shows_the_windows_of_its_example(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "make_docs.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, op in OPS.items():
+        page = (tmp_path / f"{name}.md").read_text()
+        assert f"]({name}.svg)" in page
+        assert name in (tmp_path / "index.md").read_text()
+        texts = [element.text for element in ElementTree.parse(tmp_path / f"{name}.svg").iter() if element.text]
+        assert any(text.startswith("window 0: 0:2") for text in texts) or name.startswith("Fractional"), texts
+        assert any(text.startswith("grad") for text in texts) == ("Grad" in name), texts
+        pooled = any(argument.side == "input" for argument in op.arguments)
+        assert any(text.startswith("x") for text in texts) == pooled, texts
 
 
 def test_readme_is_there_in_a_checkout() -> None:

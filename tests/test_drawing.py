@@ -3,11 +3,13 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import poolgrad as pg
+from poolgrad import drawing
 
 MOST_ELEMENTS = 400
 
@@ -77,7 +79,15 @@ def test_cells_are_coloured_by_value(table, shape):
 
 def test_gradients_diverge_from_zero_and_zero_is_white():
     grad = np.array([-2.0, 0.0, 2.0, 2.0])
-    assert fills(pg.draw(pg.sliding(4, 2), grad=grad)) == {"#b2182b": 1, "#f7f7f7": 1, "#2166ac": 2}
+    assert fills(pg.draw(pg.sliding(4, 2), grad=grad)) == {"#1d4f95": 1, "#f6f5f1": 1, "#b55a17": 2}
+
+
+def test_the_diverging_colours_are_the_studios():
+    source = Path(__file__).parents[1] / "studio-web" / "src" / "model" / "scale.ts"
+    if not source.exists():
+        pytest.skip("the sdist has no source of the page")
+    stops = re.findall(r"#[0-9a-f]{6}", re.search(r"light: \[(.*?)\]", source.read_text())[1])
+    assert [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in drawing.DIVERGING] == stops
 
 
 def test_a_gradient_may_have_the_size_of_the_output():

@@ -300,6 +300,70 @@ def test_values_that_cannot_be_printed(value: Any) -> None:
         pg.raw_ops.FractionalAvgPool(np.zeros((1, 4, 4, 1), "float32"), value)
 
 
+class _Liar(int):
+    """Says that it is within every range, and is not."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    __gt__ = __lt__
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    __ge__ = __eq__ = __le__  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        return hash(1)
+
+    def __index__(self) -> int:
+        return 2
+
+    __int__ = __index__
+
+
+ODD: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: pg.sliding(4, _Liar(-3)), ValueError, "sliding: window=-3 is out of range; it must be at least 1"),
+    (lambda: pg.sliding(_Liar(-1), 2), ValueError, "sliding: input_size=-1 is out of range; it must be at least 0"),
+    (lambda: avg_grad(ksize=[1, _Liar(-2), 2, 1]), ValueError, "AvgPoolGrad: ksize=[1, -2, 2, 1] must be positive on every axis"),
+    (lambda: avg_grad(orig_input_shape=[1, _Liar(-4), 4, 1]), ValueError, "AvgPoolGrad: orig_input_shape[1]=-4 is out of range; it must be at least 0"),
+    (lambda: avg_grad(workers=_Liar(-1)), ValueError, "AvgPoolGrad: workers=-1 is out of range; it must be at least 1"),
+    (lambda: pg.presets.onnx(4, 2, ceil_mode=_Liar(7)), TypeError, "presets.onnx: ceil_mode=7 is not a flag; use True or False"),
+    (lambda: pg.sequences.graham(4, 2, rng=_Liar(-7)), ValueError, "sequences.graham: rng=-7 is out of range; it must be at least 0"),
+    (lambda: pg.sliding(4, 2, padding=np.array(3)), ValueError, "sliding: padding=array(3) must be 'VALID', 'SAME' or 1 pairs (before, after)"),
+    (lambda: pg.presets.keras(4, 2, padding=np.array(["same"])), ValueError, "presets.keras: padding=array(['same'], dtype='<U4') is not known; use 'valid' or 'same'"),
+    (lambda: pg.winners_to_indices(np.zeros((1, 2, 2, 1), "u1"), TABLE, np.array(["torch", "torch"]), data_format="NHWC"), ValueError, "winners_to_indices: style=array(['torch', 'torch'], dtype='<U5') is not known; use 'tensorflow' or 'torch'"),
+    (lambda: pg.winners_to_indices(np.zeros((1, 2, 2, 1), "u1"), TABLE, data_format="NHWC", include_batch=np.ones(2)), TypeError, "winners_to_indices: include_batch=array([1., 1.]) is not a bool; use True or False"),
+    (lambda: pg.max_pool(IMAGE, TABLE, data_format="NHWC", return_winners=np.ones(2)), TypeError, "max_pool: return_winners=array([1., 1.]) is not a bool; use True or False"),
+    (lambda: pg.sliding(4, {2}), TypeError, "sliding: window={2} is not a sequence of integers; give a list such as [1, 2, 2, 1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), ODD, ids=[text.split("=")[0] for _, _, text in ODD])
+def test_odd_arguments(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+def test_an_iterator_is_no_list() -> None:
+    """It can be read once, and an error further on would show it empty."""
+    for given in ((k for k in TWO), map(int, TWO), iter(TWO)):
+        with pytest.raises(TypeError, match="^AvgPoolGrad: ksize=.* is not a sequence of integers; give a list such"):
+            avg_grad(ksize=given, grad=np.ones((1, 3, 3, 1), "f4"))
+    with pytest.raises(ValueError, match="ksize=2, strides=2, padding='VALID' on input"):
+        avg_grad(ksize=tuple(TWO), strides=np.array(TWO), grad=np.ones((1, 3, 3, 1), "f4"))
+
+
+def test_a_liar_does_not_stand_for_a_number() -> None:
+    """Plans are remembered by their numbers; what only claims to be equal to one is another call."""
+    expected = avg_grad()
+    for _ in range(2):
+        np.testing.assert_array_equal(avg_grad(ksize=[1, _Liar(2), _Liar(2), 1]), expected)
+        with pytest.raises(ValueError, match="pools the batch axis"):
+            avg_grad(ksize=[_Liar(2), 2, 2, 1])
+
+
 def test_a_long_wrong_sequence_is_refused_at_once() -> None:
     row = np.zeros(2**24, np.int64)
     with pytest.raises(ValueError, match="row_pooling_sequence=.*empty cell 0") as caught:

@@ -60,6 +60,16 @@ assert len(os.listdir("/proc/self/task")) == tasks
     assert run_python(program) == ""
 
 
+def test_tab_shows_public_names_only() -> None:
+    import poolgrad
+
+    assert set(dir(poolgrad)) == {*poolgrad.__all__, "__version__"}
+    for module in (poolgrad.raw_ops, poolgrad.presets, poolgrad.sequences):
+        assert set(dir(module)) == set(module.__all__), module.__name__
+    assert "np" not in dir(poolgrad.raw_ops)
+    assert "AvgPoolGrad" in dir(poolgrad.raw_ops)
+
+
 def test_public_names() -> None:
     import poolgrad
 

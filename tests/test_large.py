@@ -1,4 +1,4 @@
-"""Tensors of more than 2**31 elements: a real average gradient and a real max gradient (marker `full`, 11 GB)."""
+"""Tensors of more than 2**31 elements: a real average gradient and a real max gradient (marker `full`: 5 GB)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
 from typing import Any
 
 import numpy as np
@@ -120,6 +123,25 @@ def test_a_changed_list_is_a_changed_call() -> None:
     rows[1] = 3
     second = raw_ops.FractionalAvgPoolGrad([1, 4, 4, 1], g, rows, rows)
     assert (first != second).any()
+
+
+@every_op
+def test_plans_pickle_and_copy(op: str, seed: int) -> None:
+    call = random_call(np.random.default_rng([seed, *map(ord, op)]), op)
+    while "zero size" in call.tags:
+        call = random_call(np.random.default_rng([seed, 1, *map(ord, op)]), op)
+        seed += 1
+    plan = raw_ops.plan(op, **call.arguments)
+    for again in (pickle.loads(pickle.dumps(plan)), copy.copy(plan), copy.deepcopy(plan)):
+        assert again is not plan
+        assert again == plan
+        assert again.op is plan.op, "there is one row of each op"
+        assert again.table == plan.table
+        assert again.result_shapes == plan.result_shapes
+        assert again.frame[1:] == plan.frame[1:]
+        with pytest.raises(TypeError):
+            again.attributes["data_format"] = "other"  # type: ignore[index]
+    assert dataclasses.replace(plan, outer=plan.outer + 1) != plan
 
 
 def test_unknown_op() -> None:

@@ -273,11 +273,11 @@ def test_errors_of_a_ratio_no_float_holds() -> None:
 
 
 def test_errors_of_flags_and_rng() -> None:
-    with pytest.raises(TypeError, match=r"sequences\.tensorflow: pseudo_random='no' is not a bool; give True or"):
+    with pytest.raises(TypeError, match=r"sequences\.tensorflow: pseudo_random='no' is not a bool; use True or"):
         sequences.tensorflow(5, 2, 1, 1, pseudo_random="no")  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match=r"sequences\.graham: random=0 is not a bool; give True or False"):
+    with pytest.raises(TypeError, match=r"sequences\.graham: random=0 is not a bool; use True or False"):
         sequences.graham(5, 2, random=0)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match=r"sequences\.graham: rng=-1 is negative; give a seed of at least 0"):
+    with pytest.raises(ValueError, match=r"sequences\.graham: rng=-1 is out of range; it must be at least 0"):
         sequences.graham(5, 2, rng=-1)
     for rng in (True, 1.5, "seed", np.random.RandomState(1)):
         with pytest.raises(TypeError, match=r"sequences\.graham: rng=.* is no random source; give a numpy"):

@@ -1,6 +1,6 @@
 """Write the reference pages of the ops, from the op table, and check the pages that are written by hand.
 
-python tools/make_docs.py FOLDER      one page an op and index.md into FOLDER
+python tools/make_docs.py FOLDER      one page and one picture an op, and index.md, into FOLDER
 python tools/make_docs.py --update    write docs/coming-from.md from its pairs of calls
 
 Examples are run. Exit code 1 if docs/coming-from.md is not current, a link leads nowhere, or a test that
@@ -15,8 +15,7 @@ import inspect
 import re
 import sys
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 import poolgrad as pg
 from poolgrad import raw_ops
@@ -44,8 +43,8 @@ def main() -> int:
     if options.folder is not None:
         options.folder.mkdir(parents=True, exist_ok=True)
         for op in OPS.values():
-            (options.folder / f"{op.name}.svg").write_text(picture(op))
             (options.folder / f"{op.name}.md").write_text(op_page(op))
+            (options.folder / f"{op.name}.svg").write_text(picture(op, *run_example(op)))
         (options.folder / "index.md").write_text(index())
         print(f"{len(OPS)} ops: {options.folder}/index.md")
     for problem in problems:
@@ -75,7 +74,6 @@ def index() -> str:
 
 
 def op_page(op: Op) -> str:
-    run_example(op)
     rows = "".join(
         f"| `{argument.name}` | {kind(argument.kind, argument.choices)} | {default(argument.default)} "
         f"| {argument.help} |\n"
@@ -102,10 +100,6 @@ dtypes: {", ".join(op.dtypes)}. Returns {outputs}{" as a named tuple" if len(op.
 | argument | kind | default | |
 |---|---|---|---|
 {rows}
-![{title(op)}]({op.name}.svg)
-
-{title(op)}.
-
 ## Example
 
 ```python
@@ -113,6 +107,10 @@ dtypes: {", ".join(op.dtypes)}. Returns {outputs}{" as a named tuple" if len(op.
 >>> from poolgrad import raw_ops
 {op.example}
 ```
+
+![{title(op)}]({op.name}.svg)
+
+{title(op)}.
 
 From the command line:
 
@@ -152,33 +150,37 @@ def wiring(op: Op) -> str:
 
 
 def title(op: Op) -> str:
-    sliding = "Windows of 3 with step 2, padding SAME"
-    cells = "Cells of the sequences 0 2 3 6 and 0 2 4 5 7, overlapping"
-    what = "an input and its gradient for ones" if op.result == "input" else "on an input"
-    return f"{sliding if op.windows == 'sliding' else cells}, {what}"
+    return "The windows of this example on what is pooled" + (", and its result" if "Grad" in op.name else "")
 
 
-def picture(op: Op) -> str:
-    if op.windows == "sliding":
-        w = pg.sliding((6, 7) if op.spatial == 2 else (4, 4, 4), window=3, stride=2, padding="SAME")
-    else:
-        w = pg.fractional((6, 7), [[0, 2, 3, 6], [0, 2, 4, 5, 7]], overlapping=True)
-    axes = tuple(range(len(w.axes)))
-    x = np.sin(np.arange(np.prod(w.input_size)) * 1.7).reshape(w.input_size)
-    pooled, winners = pg.max_pool(x, w, axes=axes, return_winners=True)
-    if op.result == "output":
-        return pg.draw(w, x=x)
-    ones = np.ones_like(pooled)
-    average = op.compute == "avg_grad"
-    grad = pg.avg_pool_grad(ones, w, axes=axes) if average else pg.max_pool_grad(ones, w, winners, axes=axes)
-    return pg.draw(w, x=x, grad=grad)
+def picture(op: Op, given: dict[str, Any], result: Any) -> str:
+    """The windows of one call of ``op``, on its data if it has any, and what a gradient gave."""
+    plan = raw_ops.plan(op.name, **{name: value for name, value in given.items() if name not in ("out", "workers")})
+    x = next((given[argument.name] for argument in op.arguments if argument.side == "input"), None)
+    return pg.draw(plan.table, x=x, grad=result if "Grad" in op.name else None)
 
 
-def run_example(op: Op) -> None:
+def run_example(op: Op) -> tuple[dict[str, Any], Any]:
+    """Run the example of ``op``; the arguments and the result of its last call of the op."""
+    function, calls = getattr(raw_ops, op.name), []
+
+    def recorded(*positional: Any, **named: Any) -> Any:
+        result = function(*positional, **named)
+        bound = inspect.signature(function).bind(*positional, **named)
+        bound.apply_defaults()
+        calls.append((bound.arguments, result))
+        return result
+
     text = f">>> import numpy as np\n>>> from poolgrad import raw_ops\n{op.example}\n"
     test = doctest.DocTestParser().get_doctest(text, {}, op.name, None, 0)
-    if doctest.DocTestRunner().run(test).failed:
+    setattr(raw_ops, op.name, recorded)
+    try:
+        failed = doctest.DocTestRunner().run(test).failed
+    finally:
+        setattr(raw_ops, op.name, function)
+    if failed:
         raise SystemExit(f"the example of {op.name} fails")
+    return calls[-1]
 
 
 if __name__ == "__main__":

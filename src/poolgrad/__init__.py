@@ -24,3 +24,8 @@ __all__ += ["avg_pool", "avg_pool_grad", "sum_pool", "sum_pool_grad"]
 __all__ += ["max_pool", "max_pool_grad", "min_pool", "min_pool_grad", "take_winners"]
 __all__ += ["winners_to_indices", "indices_to_winners"]
 __all__ += ["presets", "raw_ops", "sequences", "get_workers", "set_workers", "use_workers"]
+
+
+def __dir__() -> list[str]:
+    """What Tab shows: the public names."""
+    return [*__all__, "__version__"]

@@ -26,9 +26,9 @@ _MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os
 
 def as_array(op: str, argument: str, value: object) -> Array:
     """``value`` as a NumPy array in native byte order (strided and read-only are fine)."""
-    if type(value) is not np.ndarray:
-        value = _convert(op, argument, value)
-    array: Array = value
+    if type(value) is np.ndarray and value.dtype in KINDS:
+        return value
+    array = _convert(op, argument, value)
     if array.dtype.byteorder not in "=|" and not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.hasobject:
@@ -38,13 +38,9 @@ def as_array(op: str, argument: str, value: object) -> Array:
 
 def _convert(op: str, argument: str, value: object) -> Array:
     kind = type(value).__name__
-    if value is None:
-        raise bad_type(op, argument, value, "is not an array; give a NumPy array or anything array-like")
-    if isinstance(value, np.ma.MaskedArray):
-        raise type_error(op, argument, " is a masked array, which pooling would read through; use array.filled(...)")
     if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)
-    if isinstance(value, (str, bytes, dict, set)):
+        return _unmasked(op, argument, value)
+    if value is None or isinstance(value, (str, bytes, dict, set)):
         raise bad_type(op, argument, value, "is not an array; give a NumPy array or anything array-like")
     if getattr(value, "requires_grad", False):
         raise type_error(op, argument, f" is a {kind} that requires grad; pass {argument}.detach()")
@@ -65,6 +61,10 @@ def _convert(op: str, argument: str, value: object) -> Array:
         raise
     except Exception as error:
         raise bad_type(op, argument, value, f"cannot become a NumPy array ({shown(str(error))})") from None
+    return _unmasked(op, argument, array)
+
+
+def _unmasked(op: str, argument: str, array: Array) -> Array:
     if isinstance(array, np.ma.MaskedArray):
         raise type_error(op, argument, " is a masked array, which pooling would read through; use array.filled(...)")
     return array.view(np.ndarray)
@@ -104,7 +104,9 @@ def bits(array: Array) -> Array:
 def kernel_view(array: Array) -> Array:
     """``array`` as the kernels take it: C-contiguous and aligned (one copy if it is not), in `bits`."""
     flags = array.flags
-    return bits(array if flags.c_contiguous and flags.aligned else np.require(array, requirements=["C", "A"]))
+    if not (flags.c_contiguous and flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
+    return array.view(np.uint16) if array.dtype == BFLOAT16 else array
 
 
 def contiguous(result: Array) -> Array:
@@ -144,12 +146,13 @@ def result_array(op: str, out: object, shape: tuple[int, ...], dtype: np.dtype[A
         raise bad_shape(op, "out", out.shape, shape, "the result has")
     if out.dtype != dtype:
         raise type_error(op, "out", f" has dtype {out.dtype}; the result has {dtype}", expected=dtype, got=out.dtype)
-    if not out.flags.writeable:
+    flags = out.flags
+    if not flags.writeable:
         raise value_error(op, "out", " is read-only; give an array that can be written")
     for array in inputs:
         if np.may_share_memory(out, array) and _overlap(out, array):
             raise value_error(op, "out", " overlaps an input; give memory of its own")
-    if _overlaps_itself(out):
+    if not flags.c_contiguous and _overlaps_itself(out):
         raise value_error(op, "out", " has elements that share memory; give an array of its own")
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +17,18 @@ LARGEST_LISTED = 2**28  # entries of an irregular axis: 2 GiB of arrays, and not
 def integer(op: str, argument: str, value: object, *, least: int = -LARGEST, most: int = LARGEST - 1) -> int:
     """``value`` as an int from ``least`` to ``most``; bool, floats and strings are refused."""
     number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-        if isinstance(number, (bool, np.bool_, np.ndarray)) or not hasattr(number, "__index__"):
-            raise bad_type(op, argument, value, "is not an integer; give a Python or NumPy integer")
-        number = operator.index(number)
+    if type(number) is not int:
+        try:
+            if isinstance(number, (bool, np.bool_, np.ndarray)):
+                raise TypeError
+            # The int itself: a subclass may lie about its order, or about its value when asked politely.
+            number = int.__index__(operator.index(number))  # type: ignore[arg-type]
+        except TypeError:
+            raise bad_type(op, argument, value, "is not an integer; give a Python or NumPy integer") from None
     if not least <= number <= most:
         limit = f"at least {least}" if number < least else f"at most {most}"
         raise bad_value(op, argument, value, f"is out of range; it must be {limit}", expected=limit)
-    return int(number)
+    return number
 
 
 def integers(op: str, argument: str, value: object, *, least: int = -LARGEST) -> tuple[int, ...]:
@@ -32,9 +37,26 @@ def integers(op: str, argument: str, value: object, *, least: int = -LARGEST) ->
         if value.ndim != 1 or not (value.dtype.kind in "iu" or value.size == 0):
             raise bad_type(op, argument, value, "is not a one-dimensional array of integers")
         return tuple(integer(op, argument, number, least=least) for number in value.tolist())
-    if isinstance(value, (str, bytes, dict, set)) or not hasattr(value, "__iter__"):
+    unordered = isinstance(value, (str, bytes, dict, set, frozenset))
+    if unordered or not (hasattr(value, "__iter__") and hasattr(value, "__len__")):  # an iterator is read only once
         raise bad_type(op, argument, value, "is not a sequence of integers; give a list such as [1, 2, 2, 1]")
     return tuple(integer(op, f"{argument}[{i}]", number, least=least) for i, number in enumerate(value))
+
+
+def flag(op: str, argument: str, value: object) -> bool:
+    """``value`` as a bool; numbers are refused."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise bad_type(op, argument, value, "is not a bool; use True or False")
+
+
+def choice(op: str, argument: str, value: object, choices: Sequence[str], others: str = "") -> str:
+    """``value``, which must be one of ``choices``; ``others`` names what else the argument takes."""
+    if isinstance(value, str) and value in choices:
+        return value
+    *first, last = [*map(repr, choices), *filter(None, [others])]
+    right = f"{', '.join(first)} or {last}"
+    raise bad_value(op, argument, value, f"is not known; use {right}", expected=right)
 
 
 def index_array(op: str, argument: str, value: object) -> npt.NDArray[np.int64]:

@@ -27,7 +27,9 @@ MOST_NUMBERS = 40  # cells of a panel beyond which they are coloured only
 LEVELS = 12  # colours on each side of a scale
 COLOURS = ("#1b4f9c", "#b3501b", "#1d7a46", "#7b3294")
 HEAT = ((255, 255, 255), (188, 190, 194), (84, 88, 94))  # grey, so that the coloured outlines stand out
-DIVERGING = ((178, 24, 43), (247, 247, 247), (33, 102, 172))
+DIVERGING = (  # the studio's: blue below 0, orange above
+    (29, 79, 149), (79, 134, 201), (169, 200, 234), (246, 245, 241), (243, 193, 150), (221, 133, 67), (181, 90, 23),
+)  # fmt: skip
 
 Numbers = npt.NDArray[np.float64]
 
@@ -46,7 +48,7 @@ def draw(w: WindowTable, x: npt.ArrayLike | None = None, grad: npt.ArrayLike | N
         What is pooled: of the table's input size (axes of length 1 do not count); of a 3-D table also one plane.
         Drawn as a heat-map, NaN hatched.
     grad : array_like, optional
-        A gradient, of the table's input size or output size. Its colours diverge from 0: blue above, red below.
+        A gradient, of the table's input size or output size. Its colours diverge from 0: orange above, blue below.
 
     Returns
     -------
@@ -272,9 +274,9 @@ def _level(value: float, low: float, high: float) -> int:
 
 
 def _colour(level: int, scale: tuple[tuple[int, int, int], ...]) -> tuple[int, int, int]:
-    first, second = (scale[0], scale[1]) if level <= LEVELS else (scale[1], scale[2])
-    part = (level if level <= LEVELS else level - LEVELS) / LEVELS
-    red, green, blue = (round(a + (b - a) * part) for a, b in zip(first, second, strict=True))
+    place = level / (2 * LEVELS) * (len(scale) - 1)
+    k = min(int(place), len(scale) - 2)
+    red, green, blue = (round(a + (b - a) * (place - k)) for a, b in zip(scale[k], scale[k + 1], strict=True))
     return red, green, blue
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 __all__ = ["PoolTypeError", "PoolValueError"]
 
 
@@ -22,6 +24,9 @@ class PoolTypeError(_Named, TypeError):
     """A TypeError that knows its ``op``, ``argument``, and what was ``expected`` and ``got``."""
 
 
+_Error = TypeVar("_Error", PoolValueError, PoolTypeError)
+
+
 def shown(value: object, limit: int = 80) -> str:
     """``repr(value)`` short enough for one line of a message, whatever the value."""
     if isinstance(value, (list, tuple)) and len(value) > limit:
@@ -33,28 +38,25 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."
 
 
-def _fill(
-    error: PoolValueError | PoolTypeError, op: str, argument: str | None, expected: str | None, got: str | None
-) -> None:
-    error.op, error.argument, error.expected, error.got = op, argument, expected, got
+def _error(kind: type[_Error], op: str, argument: str | None, problem: str, expected: object, got: object) -> _Error:
+    error = kind(f"{op}: {argument or ''}{problem}")
+    error.op, error.argument = op, argument
+    error.expected, error.got = (None if word is None else str(word) for word in (expected, got))
+    return error
 
 
 def value_error(
     op: str, argument: str | None, problem: str, *, expected: object = None, got: object = None
 ) -> PoolValueError:
     """``op: argument problem`` as a ValueError; ``problem`` says what is wrong and what would be right."""
-    error = PoolValueError(f"{op}: {problem}" if argument is None else f"{op}: {argument}{problem}")
-    _fill(error, op, argument, None if expected is None else str(expected), None if got is None else str(got))
-    return error
+    return _error(PoolValueError, op, argument, problem, expected, got)
 
 
 def type_error(
     op: str, argument: str | None, problem: str, *, expected: object = None, got: object = None
 ) -> PoolTypeError:
     """Like `value_error`, for a value of the wrong kind."""
-    error = PoolTypeError(f"{op}: {problem}" if argument is None else f"{op}: {argument}{problem}")
-    _fill(error, op, argument, None if expected is None else str(expected), None if got is None else str(got))
-    return error
+    return _error(PoolTypeError, op, argument, problem, expected, got)
 
 
 def bad_value(op: str, argument: str, value: object, problem: str, *, expected: object = None) -> PoolValueError:

@@ -28,7 +28,7 @@ from .arrays import (
     result_array,
     settle,
 )
-from .checks import integers
+from .checks import flag, integers
 from .errors import bad_dtype, bad_shape, bad_type, bad_value, type_error, value_error
 from .window_table import Padding, Sizes, WindowTable, sliding
 
@@ -464,11 +464,10 @@ def _forward(
 
 
 def _backward(
-    op: str, grad: Array, w: WindowTable, run: tuple[int, int], out: object, workers: SupportsIndex | None,
-    argument: str = "grad",
-) -> Array:  # fmt: skip
-    kind = kind_of(op, argument, grad.dtype, _GRADIENTS)
-    outer, inner, shape = _frame(op, argument, grad.shape, run, w.output_size, w.input_size)
+    op: str, grad: Array, w: WindowTable, run: tuple[int, int], out: object, workers: SupportsIndex | None
+) -> Array:
+    kind = kind_of(op, "grad", grad.dtype, _GRADIENTS)
+    outer, inner, shape = _frame(op, "grad", grad.shape, run, w.output_size, w.input_size)
     result = result_array(op, out, shape, grad.dtype, (grad,))
     target = contiguous(result)
     _core.avg_pool_grad(kernel_view(grad), bits(target), w._native, outer, inner, kind, _threads(op, workers))
@@ -483,6 +482,7 @@ def _extreme(
     run = _run(op, "x", x.ndim, axes, data_format)
     w = _table(op, table, x.shape[slice(*run)], *geometry)
     kind = kind_of(op, "x", x.dtype, NAMES)
+    return_winners = flag(op, "return_winners", return_winners)
     outer, inner, shape = _frame(op, "x", x.shape, run, w.input_size, w.output_size)
     if return_winners and out is not None and not (isinstance(out, tuple) and len(out) == 2):
         raise bad_type(op, "out", out, "must be a pair (values, winners) with return_winners=True")

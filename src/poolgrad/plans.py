@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import sequences
 from .arrays import KINDS, Array, as_array, check_size, dtype_of, kind_of
-from .checks import LARGEST, index_array, integer, integers
+from .checks import choice, flag, index_array, integer, integers
 from .errors import bad_dtype, bad_shape, bad_type, bad_value, shown, type_error, value_error
 from .op_table import OPS, Op
 from .window_table import WindowTable, fractional_table, sliding_table
@@ -42,6 +42,13 @@ class Plan:
     inner: int
     dtype: np.dtype[Any]
     attributes: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Plan, (*(given | {"attributes": dict(self.attributes)}).values(),)
 
     @cached_property
     def result_shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -113,9 +120,12 @@ def make_plan(op: Op, values: Mapping[str, Any], tensors: Mapping[str, Any]) -> 
     if shapes:
         input_name = shapes[0]
         given = values[input_name]
-        input_shape = _exact_integers(given) or integers(op.name, input_name, given, least=0)
-        if len(input_shape) != rank or min(input_shape) < 0:
-            _bad_shape_vector(op, input_name, given, input_shape, rank)
+        input_shape = integers(op.name, input_name, given, least=0)
+        if len(input_shape) != rank:
+            raise bad_value(
+                op.name, input_name, given,
+                f"has {len(input_shape)} entries; {op.name} takes the {rank} sizes of a {rank}-D tensor",
+            )  # fmt: skip
     else:
         input_name = next(argument.name for argument in op.arguments if argument.side == "input")
         input_shape = tensors[input_name].shape
@@ -132,33 +142,17 @@ def make_plan(op: Op, values: Mapping[str, Any], tensors: Mapping[str, Any]) -> 
             )  # fmt: skip
     check_size(op.name, input_name, input_shape, dtype.itemsize)
     if op.windows == "sliding":
-        sizes = tuple(
-            _exact_integers(values[name]) or integers(op.name, name, values[name]) for name in ("ksize", "strides")
-        )
-        ready = _sliding_plan(op.name, input_shape, dtype, *sizes, tuple(attributes.items()))
+        ksize, strides = (integers(op.name, name, values[name]) for name in ("ksize", "strides"))
+        ready = _sliding_plan(op.name, input_shape, dtype, ksize, strides, tuple(attributes.items()))
+        why = _why(ready, ksize, strides)
     else:
         ready = _fractional_plan(op, input_shape, dtype, values, attributes)
+        why = f"the pooling sequences on input {shown(input_shape)} give"
     for name, array in tensors.items():
         expected = ready.input_shape if op.argument(name).side == "input" else ready.output_shape
         if array.shape != expected:
-            raise bad_shape(op.name, name, array.shape, expected, _give(op, values, input_shape))
+            raise bad_shape(op.name, name, array.shape, expected, why)
     return ready
-
-
-def _bad_shape_vector(op: Op, name: str, given: object, shape: tuple[int, ...], rank: int) -> None:
-    if len(shape) != rank:
-        raise bad_value(
-            op.name, name, given, f"has {len(shape)} entries; {op.name} takes the {rank} sizes of a {rank}-D tensor"
-        )
-    integers(op.name, name, given, least=0)
-
-
-def _exact_integers(value: Any) -> tuple[int, ...] | None:
-    """The tuple of a plain list of ints, at once; None sends everything else through the careful check."""
-    if type(value) in (list, tuple) and set(map(type, value)) == {int}:
-        numbers: tuple[int, ...] = tuple(value)
-        return numbers if max(numbers) < LARGEST else None
-    return None
 
 
 def _attribute(op: Op, name: str, value: Any) -> Any:
@@ -174,29 +168,21 @@ def _attribute(op: Op, name: str, value: Any) -> Any:
     if argument.kind == "choice":
         if name == "Targmax":
             value = getattr(value, "name", None) or getattr(value, "__name__", value)
-        if not isinstance(value, str) or value not in argument.choices:
-            right = " or ".join(map(repr, argument.choices))
-            raise bad_value(op.name, name, value, f"is not known; use {right}", expected=right)
-        return value
+        return choice(op.name, name, value, argument.choices)
     if argument.kind == "flag":
-        if not isinstance(value, (bool, np.bool_)):
-            raise bad_type(op.name, name, value, "is not a bool; use True or False")
-        return bool(value)
+        return flag(op.name, name, value)
     if argument.kind == "paddings":
         return integers(op.name, name, value, least=0)
     return integer(op.name, name, value, least=-(2**63), most=2**63 - 1)
 
 
-def _give(op: Op, values: Mapping[str, Any], shape: tuple[int, ...]) -> str:
+def _why(ready: Plan, *sizes: tuple[int, ...]) -> str:
     """The part of a shape error that says why: ``ksize=2, strides=2, padding='SAME' on input (1, 4, 4, 1) give``."""
-    if op.windows != "sliding":
-        return f"the pooling sequences on input {shown(shape)} give"
     words = []
-    for name in ("ksize", "strides"):
-        numbers = [int(number) for number in values[name]]
-        spatial = sorted(set(numbers[1:-1] if values["data_format"].endswith("C") else numbers[2:]))
-        words.append(f"{name}={spatial[0] if len(spatial) == 1 else numbers}")
-    return f"{', '.join(words)}, padding={values['padding']!r} on input {shown(shape)} give"
+    for name, numbers in zip(("ksize", "strides"), sizes, strict=True):
+        spatial = {numbers[axis] for axis in ready.axes}
+        words.append(f"{name}={spatial.pop() if len(spatial) == 1 else list(numbers)}")
+    return f"{', '.join(words)}, padding={ready.attributes['padding']!r} on input {shown(ready.input_shape)} give"
 
 
 @lru_cache(maxsize=1024)
@@ -366,14 +352,5 @@ def _framed(
     first, last = axes[0], axes[-1] + 1
     pooled = (*shape[:first], *table.output_size, *shape[last:])
     return Plan(
-        op,
-        table,
-        axes,
-        channel,
-        shape,
-        pooled,
-        math.prod(shape[:first]),
-        math.prod(shape[last:]),
-        dtype,
-        MappingProxyType(dict(attributes)),
+        op, table, axes, channel, shape, pooled, math.prod(shape[:first]), math.prod(shape[last:]), dtype, attributes
     )

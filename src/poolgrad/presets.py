@@ -25,11 +25,17 @@ from typing import SupportsIndex
 import numpy as np
 
 from . import _core, window_table
-from .checks import integer, integers
+from .checks import choice, integer, integers
 from .errors import bad_type, bad_value
-from .window_table import Padding, Sizes, WindowTable, _paddings, _sizes, sliding_table
+from .window_table import Padding, Sizes, WindowTable, _paddings, _sizes, named_sliding, sliding_table
 
 __all__ = ["tensorflow", "keras", "torch", "onnx", "jax", "adaptive", "global_pool"]
+
+
+def __dir__() -> list[str]:
+    """What Tab shows: the public names."""
+    return __all__
+
 
 LARGEST_COUNTED = 2**40  # sizes below it: outputs times stride and all sums stay far below 2**62
 
@@ -63,11 +69,7 @@ def tensorflow(
     >>> pg.presets.tensorflow((5,), 3, 2, "SAME")
     WindowTable((5,) -> (3,): [0:2 1:4 3:5])
     """
-    op = "presets.tensorflow"
-    sizes = _sizes(op, "input_size", input_size, None, 0)
-    windows = _sizes(op, "window", window, len(sizes), 1)
-    strides = windows if stride is None else _sizes(op, "stride", stride, len(sizes), 1)
-    return sliding_table(op, sizes, windows, strides, _paddings(op, padding, len(sizes)))
+    return named_sliding("presets.tensorflow", input_size, window, stride, padding)
 
 
 def keras(input_size: Sizes, pool_size: Sizes, strides: Sizes | None = None, padding: str = "valid") -> WindowTable:
@@ -103,8 +105,7 @@ def keras(input_size: Sizes, pool_size: Sizes, strides: Sizes | None = None, pad
     sizes = _sizes(op, "input_size", input_size, None, 1)
     windows = _sizes(op, "pool_size", pool_size, len(sizes), 1)
     steps = windows if strides is None else _sizes(op, "strides", strides, len(sizes), 1)
-    if not isinstance(padding, str) or padding not in ("valid", "same"):
-        raise bad_value(op, "padding", padding, "is not known; use 'valid' or 'same'")
+    choice(op, "padding", padding, ("valid", "same"))
     for k, (n, window) in enumerate(zip(sizes, windows, strict=True)):
         if padding == "valid" and window > n:
             raise bad_value(op, "pool_size", pool_size, f"is larger than the {n} inputs of axis {k}; use 'same'")
@@ -251,8 +252,7 @@ def onnx(
         raise bad_value(
             op, "pads", pads, f"has {len(numbers)} entries; give {2 * rank}: the begin of every axis, then every end"
         )
-    if not isinstance(auto_pad, str) or auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise bad_value(op, "auto_pad", auto_pad, "is not known; use 'NOTSET', 'VALID', 'SAME_UPPER' or 'SAME_LOWER'")
+    choice(op, "auto_pad", auto_pad, ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     if auto_pad != "NOTSET" and any(numbers):
         raise bad_value(op, "pads", pads, f"cannot be used together with auto_pad={auto_pad!r}; leave one out")
     pairs = list(zip(numbers[:rank], numbers[rank:], strict=True))
@@ -454,8 +454,11 @@ def _same_pads(
 
 
 def _flag(op: str, argument: str, value: object) -> bool:
-    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+    """A bool, or ONNX's 0 or 1."""
+    if isinstance(value, (bool, np.bool_)):
         return bool(value)
+    if isinstance(value, (int, np.integer)) and integer(op, argument, value) in (0, 1):
+        return integer(op, argument, value) == 1
     raise bad_type(op, argument, value, "is not a flag; use True or False")
 
 

@@ -24,6 +24,11 @@ from .winners import flat_indices
 __all__ = [*OPS, "Plan", "Spec", "plan"]
 
 
+def __dir__() -> list[str]:
+    """What Tab shows: the public names."""
+    return __all__
+
+
 def plan(op_name: str, **arguments: Any) -> Plan:
     """Check a call of a raw op, without computing it.
 
@@ -93,10 +98,13 @@ def _make(op: Op) -> Callable[..., Any]:
     every = frozenset(signature.parameters)
 
     def function(*positional: Any, **named: Any) -> Any:
-        values = {**defaults, **dict(zip(names, positional, strict=False)), **named}
+        values = defaults | named
         # The usual call needs no more than this; anything odd gets inspect's own careful words.
-        twice = positional and named and not named.keys().isdisjoint(names[: len(positional)])
-        if values.keys() != every or len(positional) > len(names) or twice:
+        odd = len(positional) > len(names)
+        if positional:
+            values.update(zip(names, positional, strict=False))
+            odd = odd or bool(named and not named.keys().isdisjoint(names[: len(positional)]))
+        if odd or values.keys() != every:
             values = _bind(op, signature, positional, named)
         return _call(op, values)
 
@@ -140,7 +148,7 @@ def _call(op: Op, values: Mapping[str, Any]) -> Any:
     key = _memo_key(op, values)
     ready = None if key is None else _memo.get(key)
     if ready is not None:
-        inputs = [values[name] for name in op.tensors]
+        inputs = list(map(values.__getitem__, op.tensors))
     else:
         tensors = check_tensors(op, values)
         ready = make_plan(op, values, tensors)
@@ -157,7 +165,7 @@ def _call(op: Op, values: Mapping[str, Any]) -> Any:
     if len(op.outputs) == 1:
         result = result_array(op.name, out, ready.result_shapes["output"], ready.dtype, inputs)
         target = contiguous(result)
-        COMPUTE[op.compute](ready, [kernel_view(array) for array in inputs], bits(target), threads)
+        COMPUTE[op.compute](ready, list(map(kernel_view, inputs)), bits(target), threads)
         return settle(result, target)
     if out is not None and not (isinstance(out, tuple) and len(out) == len(op.outputs)):
         raise bad_type(op.name, "out", out, f"must be a tuple of {len(op.outputs)} arrays: {', '.join(op.outputs)}")
@@ -166,7 +174,7 @@ def _call(op: Op, values: Mapping[str, Any]) -> Any:
         shape, dtype = ready.result_shapes[name], ready.result_dtypes[name]
         results.append(result_array(op.name, given, shape, dtype, [*inputs, *results]))
     targets = [contiguous(result) for result in results]
-    COMPUTE[op.compute](ready, [kernel_view(array) for array in inputs], bits(targets[0]), threads, *targets[1:])
+    COMPUTE[op.compute](ready, list(map(kernel_view, inputs)), bits(targets[0]), threads, *targets[1:])
     if op.windows == "ratios":
         for axis, target in zip(ready.table.axes, targets[1:], strict=True):
             target[:-1] = axis.windows(0, axis.output_size)[:, 0]
@@ -175,34 +183,37 @@ def _call(op: Op, values: Mapping[str, Any]) -> Any:
 
 
 _memo: dict[tuple[Any, ...], Plan] = {}
+_ONLY_INT = {int}
 
 
 def _memo_key(op: Op, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """All that a plan depends on, types included (2.0 is not 2); None where it is not cheap to say."""
+    """All that a plan depends on; None unless everything has its plainest type (True and 2.0 are not 1 and 2)."""
     if op.windows == "ratios":
         return None
-    key: list[Any] = [op.name, values["data_format"]]
-    for argument in op.arguments:
-        value = values[argument.name]
-        kind = type(value)
-        if kind is np.ndarray:
-            if argument.side:
-                key += (value.shape, value.dtype)
-            elif value.size <= 256:
-                key += (value.shape, value.dtype, value.tobytes())
-            else:
-                return None
-        elif argument.side:
+    key: list[Any] = [op.name]
+    for name in op.tensors:
+        array = values[name]
+        if type(array) is not np.ndarray:
             return None
-        elif kind is list or kind is tuple:
-            key += (tuple(value), tuple(map(type, value)))
+        key += (array.shape, array.dtype)
+    numbers: list[Any] = []
+    for name in op.lists:
+        value = values[name]
+        if type(value) is np.ndarray and value.size <= 256:
+            key.append((value.shape, value.dtype, value.tobytes()))
+        elif type(value) is list or type(value) is tuple:
+            numbers += value
+            key.append(len(value))
         else:
-            key += (value, kind)
-    try:
-        hash(ready := tuple(key))
-    except TypeError:
+            return None
+    if numbers and (len(numbers) > 256 or set(map(type, numbers)) != _ONLY_INT):
         return None
-    return ready
+    for name, kind in op.words:
+        value = values[name]
+        if type(value) is not kind:
+            return None
+        key.append(value)
+    return (*key, *numbers)
 
 
 def _avg(ready: Plan, inputs: list[Array], target: Array, threads: int, *_: Array) -> None:

@@ -15,10 +15,16 @@ from typing import Any, TypeAlias, TypeGuard, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import LARGEST_LISTED, integer
+from .checks import LARGEST_LISTED, flag, integer
 from .errors import bad_type, bad_value, value_error
 
 __all__ = ["graham", "output_size", "random_seeds", "tensorflow"]
+
+
+def __dir__() -> list[str]:
+    """What Tab shows: the public names."""
+    return __all__
+
 
 Integer: TypeAlias = int | np.integer[Any]
 Number: TypeAlias = float | np.floating[Any] | np.integer[Any]
@@ -85,8 +91,7 @@ def tensorflow(
     several, axes = _axes(op, size, ratio)
     seeds = (("seed", seed), ("seed2", seed2))
     pair = tuple(integer(op, name, value, least=-(2**63), most=2**63 - 1) for name, value in seeds)
-    _flag(op, "pseudo_random", pseudo_random)
-    draw = _even if pseudo_random else _shuffled
+    draw = _even if flag(op, "pseudo_random", pseudo_random) else _shuffled
     stream = Philox(*(pair if any(pair) else _PROCESS_SEEDS))
     drawn = tuple(draw(length, cells, stream) for length, cells in axes)
     return drawn if several else drawn[0]
@@ -149,9 +154,9 @@ def graham(
     """
     op = "sequences.graham"
     several, axes = _axes(op, size, ratio)
-    _flag(op, "random", random)
+    uniform = flag(op, "random", random)
     generator = _generator(op, rng)
-    draw: Callable[[int, int, np.random.Generator], Boundaries] = _permuted if random else _offset
+    draw: Callable[[int, int, np.random.Generator], Boundaries] = _permuted if uniform else _offset
     drawn = tuple(draw(length, cells, generator) for length, cells in axes)
     return drawn if several else drawn[0]
 
@@ -309,7 +314,7 @@ def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
 def _cells(op: str, size_name: str, size: object, ratio_name: str, ratio: object) -> tuple[int, int]:
     """A checked size and its number of cells."""
     length = integer(op, size_name, size, least=1, most=LARGEST_SIZE)
-    value = _scalar(ratio)
+    value = ratio[()] if isinstance(ratio, np.ndarray) and ratio.ndim == 0 else ratio
     if isinstance(value, bool) or not isinstance(value, Real):
         raise bad_type(op, ratio_name, ratio, "is not a number; give a float of at least 1")
     try:
@@ -331,20 +336,9 @@ def _cells(op: str, size_name: str, size: object, ratio_name: str, ratio: object
     return length, cells
 
 
-def _scalar(value: object) -> object:
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-
-
-def _flag(op: str, argument: str, value: object) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise bad_type(op, argument, value, "is not a bool; give True or False")
-
-
 def _generator(op: str, rng: object) -> np.random.Generator:
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)):
         raise bad_type(op, "rng", rng, "is no random source; give a numpy.random.Generator, an int or None")
-    if rng < 0:
-        raise bad_value(op, "rng", rng, "is negative; give a seed of at least 0")
-    return np.random.default_rng(int(rng))
+    return np.random.default_rng(integer(op, "rng", rng, least=0, most=2**256))

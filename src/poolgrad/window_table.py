@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .checks import LARGEST, LARGEST_LISTED, index_array, integer, integers
+from .checks import LARGEST, LARGEST_LISTED, choice, flag, index_array, integer, integers
 from .errors import bad_type, bad_value, value_error
 
 __all__ = ["WindowTable", "sliding", "fractional", "adaptive", "intervals"]
@@ -218,11 +218,7 @@ def sliding(input_size: Sizes, window: Sizes, stride: Sizes | None = None, paddi
     >>> pg.sliding(5, window=3, stride=2, padding=[(1, 1)])
     WindowTable((5,) -> (3,): [0:2 1:4 3:5])
     """
-    sizes = _sizes("sliding", "input_size", input_size, None, 0)
-    windows = _sizes("sliding", "window", window, len(sizes), 1)
-    strides = windows if stride is None else _sizes("sliding", "stride", stride, len(sizes), 1)
-    paddings = _paddings("sliding", padding, len(sizes))
-    return sliding_table("sliding", sizes, windows, strides, paddings)
+    return named_sliding("sliding", input_size, window, stride, padding)
 
 
 def fractional(
@@ -262,11 +258,10 @@ def fractional(
     """
     op = "fractional"
     sizes = _sizes(op, "input_size", input_size, None, 0)
-    if not isinstance(overlapping, (bool, np.bool_)):
-        raise bad_type(op, "overlapping", overlapping, "is not a bool; use True or False")
+    longer = flag(op, "overlapping", overlapping)
     rows = _per_axis(op, "sequences", sequences, len(sizes))
     names = [f"sequences[{k}]" for k in range(len(sizes))]
-    return fractional_table(op, names, sizes, rows, bool(overlapping))
+    return fractional_table(op, names, sizes, rows, longer)
 
 
 def adaptive(input_size: Sizes, output_size: Sizes) -> WindowTable:
@@ -380,6 +375,14 @@ def intervals(
 # ---- what raw_ops shares with the makers: the same arithmetic under another op's name -----------------------
 
 
+def named_sliding(op: str, input_size: Sizes, window: Sizes, stride: Sizes | None, padding: Padding) -> WindowTable:
+    """`sliding` under the name ``op``."""
+    sizes = _sizes(op, "input_size", input_size, None, 0)
+    windows = _sizes(op, "window", window, len(sizes), 1)
+    strides = windows if stride is None else _sizes(op, "stride", stride, len(sizes), 1)
+    return sliding_table(op, sizes, windows, strides, _paddings(op, padding, len(sizes)))
+
+
 def sliding_table(
     op: str,
     sizes: Sequence[int],
@@ -470,12 +473,11 @@ def _sizes(op: str, argument: str, value: object, count: int | None, least: int)
     return numbers
 
 
-def _paddings(op: str, padding: object, count: int) -> str | list[tuple[int, int]]:
+def _paddings(op: str, padding: Any, count: int) -> str | list[tuple[int, int]]:
     if isinstance(padding, str):
-        if padding not in ("SAME", "VALID"):
-            raise bad_value(op, "padding", padding, "is not known; use 'VALID', 'SAME' or a list of (before, after)")
-        return padding
-    if not isinstance(padding, (list, tuple, np.ndarray)) or len(padding) != count:
+        return choice(op, "padding", padding, ("VALID", "SAME"), "a list of (before, after)")
+    listed = isinstance(padding, (list, tuple)) or (isinstance(padding, np.ndarray) and padding.ndim > 0)
+    if not listed or len(padding) != count:
         raise bad_value(op, "padding", padding, f"must be 'VALID', 'SAME' or {count} pairs (before, after)")
     pairs = [integers(op, f"padding[{k}]", pair, least=0) for k, pair in enumerate(padding)]
     for k, pair in enumerate(pairs):

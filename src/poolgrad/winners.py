@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array, as_array
-from .errors import bad_value, type_error, value_error
+from .checks import choice, flag
+from .errors import type_error, value_error
 from .ops import Axes, _frame, _run, _table
 from .window_table import WindowTable
 
@@ -59,7 +60,7 @@ def winners_to_indices(
     """
     op = "winners_to_indices"
     array = as_array(op, "winners", winners)
-    run = _checked(op, "winners", array, w, style, axes, data_format)
+    run = _checked(op, "winners", array, w, style, axes, data_format, include_batch)
     if array.dtype != w.winner_dtype:
         raise type_error(op, "winners", f" have dtype {array.dtype}; this table's are {w.winner_dtype}")
     starts, sizes = _geometry(w, array.ndim, run[0])
@@ -108,7 +109,7 @@ def indices_to_winners(
     """
     op = "indices_to_winners"
     array = as_array(op, "indices", indices)
-    run = _checked(op, "indices", array, w, style, axes, data_format)
+    run = _checked(op, "indices", array, w, style, axes, data_format, include_batch)
     if array.dtype.kind not in "iu":
         raise type_error(op, "indices", f" have dtype {array.dtype}; flat indices are integers")
     flat = array.astype(np.int64)
@@ -141,10 +142,11 @@ def flat_indices(winners: Array, w: WindowTable, first: int, include_batch: bool
 
 
 def _checked(
-    op: str, argument: str, array: Array, w: WindowTable, style: str, axes: Axes | None, data_format: str | None
-) -> tuple[int, int]:
-    if style not in ("tensorflow", "torch"):
-        raise bad_value(op, "style", style, "is not known; use 'tensorflow' or 'torch'")
+    op: str, argument: str, array: Array, w: WindowTable, style: str, axes: Axes | None, data_format: str | None,
+    include_batch: bool,
+) -> tuple[int, int]:  # fmt: skip
+    choice(op, "style", style, ("tensorflow", "torch"))
+    flag(op, "include_batch", include_batch)
     _table(op, w, (), None, None, "VALID")
     run = _run(op, argument, array.ndim, axes, data_format)
     _frame(op, argument, array.shape, run, w.output_size, w.input_size)

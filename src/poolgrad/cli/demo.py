@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from .. import __version__, _core, avg_pool_grad, draw, get_workers, max_pool, max_pool_grad, raw_ops, sliding
-from ..arrays import Array
 from ..op_table import OPS, Op
 from .files import check_target, write_whole
 from .picture import Screen
@@ -26,14 +26,21 @@ TOLERANCE = 1e-9  # float64 and steps of 1/4: pooling is linear between ties, so
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = "Run every gradient on a small example, check it, time it and draw it."
-    parser.add_argument(
-        "-o", "--output", default="poolgrad-demo.svg", metavar="FILE", help="the picture (default: %(default)s)"
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "-o",
+        "--output",
+        "--svg",
+        default="poolgrad-demo.svg",
+        metavar="FILE",
+        help="the picture (default: %(default)s)",
     )
+    where.add_argument("--no-svg", action="store_true", help="write no picture")
     parser.set_defaults(command=_demo)
 
 
 def _demo(options: argparse.Namespace) -> int:
-    target = check_target("--output", options.output, ".svg", "the picture is SVG")
+    target = None if options.no_svg else check_target("--output", options.output, ".svg", "the picture is SVG")
     screen = Screen(sys.stdout)
     print(f"poolgrad {__version__}: pooling gradients on plain arrays ({_core.isa()}, workers: {get_workers()})")
     checks = {op.name: _difference(op) for op in OPS.values() if "Grad" in op.name}
@@ -46,7 +53,9 @@ def _demo(options: argparse.Namespace) -> int:
     print()
     for line in _times():
         print(line)
-    print(f"picture of input, windows and gradient: {options.output}")
+    if target is not None:
+        here = "" if os.path.dirname(options.output) else ", in this folder"
+        print(f"picture (--no-svg for none): {options.output}{here}")
     print("next: poolgrad run --help   (any of these on your own .npy files)")
     return 0 if max(checks.values()) < TOLERANCE else 1
 
@@ -116,14 +125,15 @@ def _call(op: Op, arguments: dict[str, Any]) -> dict[str, Any]:
 # ---- pictures and times ---------------------------------------------------------------------------------------
 
 
-def _pictures(screen: Screen, target: Path) -> list[str]:
+def _pictures(screen: Screen, target: Path | None) -> list[str]:
     """Gradients of an average and of a max as lines for the terminal; the max as SVG too."""
     w = sliding(PICTURE, window=3, stride=2, padding="SAME")
     x = np.random.default_rng(4).standard_normal(PICTURE)
     y, winners = max_pool(x, w, axes=(0, 1), return_winners=True)
     ones = np.ones_like(y)
     spread, won = avg_pool_grad(ones, w, axes=(0, 1)), max_pool_grad(ones, w, winners, axes=(0, 1))
-    write_whole(target, lambda file: file.write(draw(w, x=x, grad=won).encode()))
+    if target is not None:
+        write_whole(target, lambda file: file.write(draw(w, x=x, grad=won).encode()))
     return ["an average's gradient, 3x3 step 2:", *screen.picture(spread), "a maximum's:", *screen.picture(won)]
 
 
@@ -133,20 +143,17 @@ def _times() -> list[str]:
     sizes: dict[str, Any] = {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
     y = raw_ops.MaxPool(x, **sizes)
     out = np.empty_like(x)
-    calls: dict[str, tuple[int, Callable[[], object]]] = {
-        "AvgPoolGrad": (y.nbytes, lambda: raw_ops.AvgPoolGrad(x.shape, y, **sizes, out=out)),
-        "MaxPoolGrad": (x.nbytes + y.nbytes, lambda: raw_ops.MaxPoolGrad(x, y, y, **sizes, out=out)),
+    calls: dict[str, Callable[[], object]] = {
+        "AvgPoolGrad": lambda: raw_ops.AvgPoolGrad(x.shape, y, **sizes, out=out),
+        "MaxPoolGrad": lambda: raw_ops.MaxPoolGrad(x, y, y, **sizes, out=out),
     }
-    source: Array = np.ones(max(read for read, _ in calls.values()), np.uint8)
-    lines = []
-    for name, (read, call) in calls.items():
-        limit = _best(lambda read=read: _core.limit_copy(source, out, read, out.nbytes, False, get_workers()))  # type: ignore[misc]
-        took = _best(call)
-        lines.append(
-            f"{name} to {'x'.join(map(str, TIMED))} float32: {took * 1e3:.2f} ms "
-            f"(copy limit here {limit * 1e3:.2f} ms: {took / limit:.1f}x)"
-        )
-    return lines
+    limit = _best(lambda: _core.limit_copy(x.view(np.uint8), out, x.nbytes, out.nbytes, False, get_workers()))
+    times = {name: _best(call) for name, call in calls.items()}
+    return [
+        f"to {'x'.join(map(str, TIMED))} float32: "
+        + ", ".join(f"{name} {took * 1e3:.2f} ms" for name, took in times.items()),
+        f"(copy limit here {limit * 1e3:.2f} ms: what copying an array of that size takes)",
+    ]
 
 
 def _best(call: Callable[[], object], repeats: int = 15) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import stat
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,7 +106,7 @@ def write_whole(target: Path, fill: Callable[[IO[bytes]], object]) -> None:
     """What ``fill`` writes becomes ``target`` at once, or leaves nothing behind."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with open(part, "xb") as file:
+        with _stoppable(), open(part, "xb") as file:
             fill(file)
         os.replace(part, target)
     except BaseException as error:
@@ -113,3 +115,21 @@ def write_whole(target: Path, fill: Callable[[IO[bytes]], object]) -> None:
         if isinstance(error, OSError):
             raise Problem(f"{target}: cannot be written ({error.strerror or error})") from None
         raise
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """A SIGTERM within is a SystemExit, so that what was begun is taken away; Ctrl-C is an exception already."""
+
+    def stop(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    here = threading.current_thread() is threading.main_thread()  # others may not set handlers
+    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -11,8 +11,8 @@ __all__ = ["Screen"]
 
 SHADES = " ░▒▓█"
 ASCII = " .:+#"
-BLUES = (255, 153, 111, 69, 27)  # of the 256-colour palette, from white; reds below 0
-REDS = (255, 217, 210, 203, 196)
+ABOVE = (255, 223, 215, 208, 166)  # of the 256-colour palette: from white to orange, as `draw` has it
+BELOW = (255, 153, 111, 69, 27)  # and to blue
 
 
 class Screen:
@@ -35,6 +35,6 @@ class Screen:
     def _cell(self, part: float) -> str:
         level = round(abs(part) * (len(self.shades) - 1))
         if self.colour:
-            return f"\x1b[48;5;{(BLUES if part >= 0 else REDS)[level]}m  \x1b[0m"
+            return f"\x1b[48;5;{(ABOVE if part >= 0 else BELOW)[level]}m  \x1b[0m"
         shade = self.shades[level]
         return f"-{shade}" if part < 0 and level else shade * 2

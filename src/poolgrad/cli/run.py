@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import raw_ops
 from ..arrays import BFLOAT16, Array
+from ..errors import PoolTypeError
 from ..op_table import OPS, REQUIRED, Argument, Op
 from .files import NAMES, Problem, as_dtype, check_target, read, write
 
@@ -123,12 +124,30 @@ def _run(options: argparse.Namespace) -> int:
         text = getattr(options, argument.name)
         if text is not None:
             values[argument.name] = _value(argument, text, dtype)
-    result = getattr(raw_ops, op.name)(**values, workers=options.workers)
+    try:
+        result = getattr(raw_ops, op.name)(**values, workers=options.workers)
+    except PoolTypeError as error:
+        if " has dtype " in str(error):
+            raise _wrong_dtype(op, options, error) from None
+        raise
     arrays: dict[str, Array] = result._asdict() if several else {op.outputs[0]: result}
     if target is not None:
         write(target, arrays)
     _report(options.output, arrays)
     return 0
+
+
+def _wrong_dtype(op: Op, options: argparse.Namespace, error: PoolTypeError) -> Problem:
+    """What `raw_ops` says of an array's dtype, in the words of files."""
+    argument = op.argument(error.argument or "")
+    remedy = "--dtype float32 converts every input"
+    if argument.kind == "indices":
+        remedy = "save it as int64"
+    elif error.got in ("bool", "complex64", "complex128"):
+        remedy = "save it as float32"
+    takes = f"it must be {error.expected}" if "," in str(error.expected) else f"another input holds {error.expected}"
+    file = f"{option(argument.name)} {getattr(options, argument.name)}"
+    return Problem(f"{op.name}: {file}: holds {error.got}; {takes}: {remedy}")
 
 
 def _value(argument: Argument, text: str, dtype: np.dtype[Any] | None) -> object:

@@ -41,6 +41,8 @@ class Average {
         const int64_t sources = call_.layout.outer * depth_.sources() * height_.sources() * width_.sources() * inner_;
         const int64_t result_bytes = tiling.elements() * item_size(call_.destination_kind);
         const int64_t traffic = sources * int64_t(sizeof(S)) + result_bytes;
+        if constexpr (gradient)
+            if (inner_ == 1 && is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat_outputs(traffic);
         plan(tiling);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()) * (side_by_side_ ? kPlanes<A> : 1));
         stream_ = !integers && result_bytes >= kStreamBytes;
@@ -53,6 +55,25 @@ class Average {
   private:
     // Results beyond the last-level cache go past it.
     static constexpr int64_t kStreamBytes = 32 << 20;
+
+    static bool is_whole(const Side& side) { return side.sources() == 1 && side.axis->window(0).size() == side.destinations(); }
+
+    // The gradient of a global average of planes: each plane is one number.
+    void repeat_outputs(int64_t traffic) const {
+        A weights[3];
+        for (std::size_t i = 0; i < 3; ++i) weights[i] = A(1) / A(call_.layout.axes[i]->divisor(0));
+        const int64_t plane = depth_.destinations() * height_.destinations() * width_.destinations();
+        Tiling tiling{{call_.layout.outer, 1, 1, plane, 1}, {1, 1, 1, std::min<int64_t>(plane, 16 << 10), 1}};
+        balance(tiling, call_.workers, int64_t(sizeof(T)));
+        run_boxes(tiling, call_.workers, traffic, 0, [&](const Box& box, std::byte*) {
+            for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
+                T value;
+                const A grad = load<A, 1>(static_cast<const S*>(call_.source) + outer);
+                store<A, 1>(&value, ((grad * weights[0]) * weights[1]) * weights[2]);
+                std::fill_n(static_cast<T*>(call_.destination) + outer * plane + box.width.first, box.width.size(), value);
+            }
+        });
+    }
 
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
@@ -521,7 +542,7 @@ class Average {
         if (first) {
             A* row = fill_line(rooms, from);
             const int64_t length = rooms.columns.size() * inner_;
-            for (int64_t i = 0; i < length; ++i) row[i] *= rooms.width_factors[i];
+            scale_row(row, rooms.width_factors, length);
         }
         const auto sum_groups = [&](int64_t terms, T* result) {
             // Groups from here on are past the last output: nothing covers them.

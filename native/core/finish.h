@@ -1,4 +1,4 @@
-// What an average does to a sum at the end, and averages that are summed in one pass because they are not separable.
+// What an average does to a sum at the end, and averages of integers that are not separable.
 #pragma once
 
 namespace poolgrad::POOLGRAD_ISA {
@@ -57,6 +57,8 @@ void finish_integers(const A* sums, int64_t columns, int64_t run, Divisor base, 
                     const A sum = sums[w * run + i];
                     if constexpr (!std::is_unsigned_v<A>)
                         result[i] = mean<T>(sum, divisor);
+                    else if constexpr (std::is_signed_v<T> && sizeof(T) == sizeof(A) && sizeof(T) == 4)
+                        result[i] = T(double(T(sum)) / divisor.template as<double>());  // exact: quotients of 31 bits
                     else if constexpr (std::is_signed_v<T> && sizeof(T) == sizeof(A))
                         result[i] = T(int64_t(T(sum)) / divisor.exact);
                 }
@@ -64,72 +66,97 @@ void finish_integers(const A* sums, int64_t columns, int64_t run, Divisor base, 
     });
 }
 
-// TensorFlow's integer gradient: double(g) / n added in double, truncated toward zero, saturating.
-struct TruncatedGradient {
-    using Total = double;
-    static constexpr bool gradient = true;
-    template <class S>
-    static void add(double& total, S value, double n) { total += double(value) / n; }
-    template <class S>
-    static void finish(const double* totals, int64_t count, Divisor, Kind, std::byte* to) {
-        for (int64_t i = 0; i < count; ++i) reinterpret_cast<S*>(to)[i] = saturated<S>(totals[i]);
-    }
-};
-
-// Means of 64-bit integers, and of smaller ones in windows that overflow 64 bits.
-struct WideMean {
-    using Total = __int128;
-    static constexpr bool gradient = false;
-    template <class S>
-    static void add(__int128& total, S value, double) { total += value; }
-    template <class S>
-    static void finish(const __int128* totals, int64_t count, Divisor divisor, Kind kind, std::byte* to) {
-        visit(kind, [&](auto type) {
-            using T = typename decltype(type)::type;
-            if constexpr (!is_small_float<T>)
-                for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(to)[i] = mean<T>(totals[i], divisor);
-        });
-    }
-};
-
-// Adds all terms of a destination in row-major order of the sources, as the policy says.
-template <class S, class Policy>
-void average_direct(const AverageCall& call) {
-    constexpr bool gradient = Policy::gradient;
+// Means of 64-bit integers, and of smaller ones in windows that overflow 64 bits: all terms of a window in row-major order.
+template <class S>
+void mean_wide(const AverageCall& call) {
     constexpr int64_t kRun = 256;
     const Layout& layout = call.layout;
-    const Side depth{layout.axes[0], gradient}, height{layout.axes[1], gradient}, width{layout.axes[2], gradient};
-    const auto product = [](const Side& a, int64_t i, const Side& b, int64_t j, const Side& c, int64_t k) {
-        return Divisor().times(a.axis->divisor(i)).times(b.axis->divisor(j)).times(c.axis->divisor(k));
-    };
-    Tiling tiling{{layout.outer, depth.destinations(), height.destinations(), width.destinations(), layout.inner}, {}};
+    const Axis &depth = *layout.axes[0], &height = *layout.axes[1], &width = *layout.axes[2];
+    Tiling tiling{{layout.outer, depth.output_size(), height.output_size(), width.output_size(), layout.inner}, {}};
     if (tiling.empty()) return;
     tiling.tile = tiling.extent;
     tiling.tile[4] = std::min(kRun, layout.inner);
     balance(tiling, call.workers, 8);
-    const int64_t result_bytes = item_size(call.destination_kind);
     const auto one = [&](int64_t outer, int64_t d, int64_t h, int64_t w, Range inner) {
-        typename Policy::Total totals[kRun] = {};
-        const Range depths = depth.range(d), heights = height.range(h), widths = width.range(w);
+        __int128 totals[kRun] = {};
+        const Range depths = depth.window(d), heights = height.window(h), widths = width.window(w);
         for (int64_t z = depths.first; z < depths.last; ++z)
             for (int64_t y = heights.first; y < heights.last; ++y)
                 for (int64_t x = widths.first; x < widths.last; ++x) {
                     const S* from = static_cast<const S*>(call.source) +
-                                    (((outer * depth.sources() + z) * height.sources() + y) * width.sources() + x) * layout.inner;
-                    const double n = gradient ? product(depth, z, height, y, width, x).template as<double>() : 1;
-                    for (int64_t c = inner.first; c < inner.last; ++c) Policy::add(totals[c - inner.first], from[c], n);
+                                    (((outer * depth.input_size() + z) * height.input_size() + y) * width.input_size() + x) * layout.inner;
+                    for (int64_t c = inner.first; c < inner.last; ++c) totals[c - inner.first] += from[c];
                 }
-        const int64_t at =
-            (((outer * depth.destinations() + d) * height.destinations() + h) * width.destinations() + w) * layout.inner;
-        Policy::template finish<S>(totals, inner.size(), gradient ? Divisor() : product(depth, d, height, h, width, w),
-                                   call.destination_kind,
-                                   static_cast<std::byte*>(call.destination) + (at + inner.first) * result_bytes);
+        const Divisor divisor = Divisor().times(depth.divisor(d)).times(height.divisor(h)).times(width.divisor(w));
+        const int64_t at = (((outer * depth.output_size() + d) * height.output_size() + h) * width.output_size() + w) * layout.inner;
+        visit(call.destination_kind, [&](auto type) {
+            using T = typename decltype(type)::type;
+            if constexpr (!is_small_float<T>)
+                for (int64_t c = inner.first; c < inner.last; ++c)
+                    static_cast<T*>(call.destination)[at + c] = mean<T>(totals[c - inner.first], divisor);
+        });
     };
     run_boxes(tiling, call.workers, tiling.elements() * 8, 0, [&](const Box& box, std::byte*) {
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
             for (int64_t d = box.depth.first; d < box.depth.last; ++d)
                 for (int64_t h = box.height.first; h < box.height.last; ++h)
                     for (int64_t w = box.width.first; w < box.width.last; ++w) one(outer, d, h, w, box.inner);
+    });
+}
+
+// TensorFlow's integer gradient: double(g) / n added in double in row-major order of the outputs, truncated toward zero, saturating.
+// Quotients are made once for a row of outputs, in pieces, and kept for the next row of inputs.
+template <class S>
+void truncated_gradient(const AverageCall& call) {
+    constexpr int64_t kColumns = 4096;  // times inner elements, of quotients and of totals
+    const Layout& layout = call.layout;
+    const Side depth{layout.axes[0], true}, height{layout.axes[1], true}, width{layout.axes[2], true};
+    Tiling tiling{{layout.outer, depth.destinations(), height.destinations(), width.destinations(), layout.inner}, {}};
+    if (tiling.empty()) return;
+    const int64_t run = std::min<int64_t>(256, layout.inner), most = kColumns / run;
+    tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min(most, tiling.extent[3]), run};
+    balance(tiling, call.workers, 2 * int64_t(sizeof(S)));
+    run_boxes(tiling, call.workers, tiling.elements() * 8, 2 * kColumns * 8, [&](const Box& box, std::byte* scratch) {
+        Arena arena(scratch);
+        double *quotients = arena.take<double>(kColumns), *totals = arena.take<double>(kColumns);
+        const int64_t inner = box.inner.size();
+        const Range sources = width.range(box.width);
+        std::tuple<int64_t, int64_t, int64_t, int64_t> made{-1, 0, 0, 0};
+        const auto make = [&](int64_t outer, int64_t z, int64_t y, Range part) {
+            if (made == std::tuple(outer, z, y, part.first)) return;
+            made = {outer, z, y, part.first};
+            const Divisor row = Divisor().times(depth.axis->divisor(z)).times(height.axis->divisor(y));
+            const S* from = static_cast<const S*>(call.source) +
+                            (((outer * depth.sources() + z) * height.sources() + y) * width.sources() + part.first) * layout.inner +
+                            box.inner.first;
+            for (int64_t x = 0; x < part.size(); ++x, from += layout.inner) {
+                const double n = row.times(width.axis->divisor(part.first + x)).template as<double>();
+                for (int64_t c = 0; c < inner; ++c) quotients[x * inner + c] = double(from[c]) / n;
+            }
+        };
+        for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
+            for (int64_t d = box.depth.first; d < box.depth.last; ++d)
+                for (int64_t h = box.height.first; h < box.height.last; ++h) {
+                    std::fill_n(totals, box.width.size() * inner, 0.0);
+                    const Range depths = depth.range(d), heights = height.range(h);
+                    for (int64_t z = depths.first; z < depths.last; ++z)
+                        for (int64_t y = heights.first; y < heights.last; ++y)
+                            for (Range part{sources.first, 0}; part.first < sources.last; part.first = part.last) {
+                                part.last = std::min(part.first + most, sources.last);
+                                make(outer, z, y, part);
+                                for (int64_t w = box.width.first; w < box.width.last; ++w) {
+                                    const Range cover = width.range(w);
+                                    double* total = totals + (w - box.width.first) * inner;
+                                    for (int64_t x = std::max(cover.first, part.first); x < std::min(cover.last, part.last); ++x)
+                                        for (int64_t c = 0; c < inner; ++c) total[c] += quotients[(x - part.first) * inner + c];
+                                }
+                            }
+                    S* to = static_cast<S*>(call.destination) +
+                            (((outer * depth.destinations() + d) * height.destinations() + h) * width.destinations() + box.width.first) *
+                                layout.inner + box.inner.first;
+                    for (int64_t w = 0; w < box.width.size(); ++w, to += layout.inner)
+                        for (int64_t c = 0; c < inner; ++c) to[c] = saturated<S>(totals[w * inner + c]);
+                }
     });
 }
 

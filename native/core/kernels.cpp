@@ -74,7 +74,7 @@ void avg_pool_grad(const AverageCall& call) {
         if constexpr (is_float<S>)
             Average<S, Accumulator<S>, true>(call).run();
         else if constexpr (std::is_same_v<S, int32_t> || std::is_same_v<S, int64_t>)
-            average_direct<S, TruncatedGradient>(call);
+            truncated_gradient<S>(call);
         else
             no_kernel("avg_pool_grad", call.kind);
     });
@@ -93,9 +93,9 @@ void mean_pool(const AverageCall& call) {
             if (terms * double(std::numeric_limits<S>::max()) + terms < double(std::numeric_limits<A>::max()))
                 Average<S, A, false>(call).run();
             else
-                average_direct<S, WideMean>(call);
+                mean_wide<S>(call);
         } else if constexpr (std::is_integral_v<S>) {
-            average_direct<S, WideMean>(call);
+            mean_wide<S>(call);
         } else {
             no_kernel("mean_pool", call.kind);
         }

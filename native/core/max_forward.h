@@ -95,13 +95,16 @@ class Best {
         const auto apart = [](const Axis& axis) { return axis.longest_cover() == 1; };
         direct_ = !line_ && !side_by_side_ && apart(space.depth) && apart(space.height) && apart(space.width) &&
                   space.depth.longest_window() * space.height.longest_window() * space.width.longest_window() <= kDirect;
-        ring_rows_ = std::min<int64_t>(space.height.longest_window(), 64);
-        depth_rows_ = std::min<int64_t>(space.depth.longest_window(), 8);
-        block_ = depth_rows_ > 1 ? 4 : 1;
+        ring_rows_ = std::min(space.height.longest_window(), kRows);
+        depth_rows_ = std::min(space.depth.longest_window(), kRows / 2);
+        // Neighbouring blocks of heights share source rows: as high as their planes stay within 256 KiB.
+        const int64_t row = row_size() * int64_t(sizeof(V) + sizeof(C));
+        block_ = depth_rows_ > 1 ? std::clamp<int64_t>((256 << 10) / (depth_rows_ * row), 4, 32) : 1;
     }
 
     int64_t run() const { return side_by_side_ ? 1 : run_; }
     int64_t tile() const { return tile_; }
+    int64_t block() const { return block_; }
     int planes() const { return side_by_side_ ? kPlanes<V> : 1; }
 
     struct Rooms {
@@ -165,6 +168,7 @@ class Best {
     }
 
   private:
+    static constexpr int64_t kRows = 64;      // of maxima that are kept, along height; half as many along depth
     static constexpr int64_t kDirect = 16;    // elements of a window searched in one pass
     static constexpr int64_t kColumns = 512;  // source columns of planes side by side
     int64_t row_size() const { return tile_ * run_; }
@@ -204,7 +208,7 @@ class Best {
     // Rows are folded in portions of the ring's size, the maxima so far going first into the next portion.
     void along_height(Rooms& rooms, int64_t outer, int64_t d, int64_t h, int64_t length, V* values, C* codes) const {
         const Range window = space_.height.window(h);
-        BestRow<V, C> rows[65];
+        BestRow<V, C> rows[kRows + 1];
         for (int64_t first = window.first; first < window.last; first += ring_rows_) {
             int64_t count = 0;
             if (first != window.first) rows[count++] = {values, codes, C(0)};
@@ -222,7 +226,7 @@ class Best {
 
     void along_depth(Rooms& rooms, int64_t outer, int64_t d, int64_t h, Range heights, int64_t length) const {
         const Range window = space_.depth.window(d);
-        BestRow<V, C> rows[9];
+        BestRow<V, C> rows[kRows + 1];
         for (int64_t first = window.first; first < window.last; first += depth_rows_) {
             int64_t count = 0;
             if (first != window.first) rows[count++] = {rooms.values, rooms.codes, C(0)};
@@ -346,7 +350,7 @@ void max_forward_with(const MaxCall& call) {
     tiling.tile = {1, tiling.extent[1], tiling.extent[2], best.tile(), best.run()};
     const int64_t bytes = divide_up(traffic, tiling.elements());
     tiling.extent[0] = divide_up(tiling.extent[0], best.planes());
-    if (space.depth.longest_window() > 1) tiling.tile[2] = std::min<int64_t>(tiling.extent[2], 16);
+    if (space.depth.longest_window() > 1) tiling.tile[2] = std::min(tiling.extent[2], std::max<int64_t>(16, best.block()));
     balance(tiling, call.workers, bytes * best.planes());
     const Turn<V> sign(call.minimum);
     using Rooms = typename Best<S, V, C, coded>::Rooms;

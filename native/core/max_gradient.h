@@ -21,6 +21,7 @@ class MaxGradient {
     static constexpr bool beside = sizeof(A) != sizeof(S);  // a scatter has to sum in another type
     static constexpr int64_t kMostTaps = 16;
     static constexpr int64_t kPortion = 8192;  // outputs of a row that are scattered together
+    static constexpr int64_t kPlaneOutputs = 4096;  // of planes that are scattered as one
     static constexpr int64_t kFoundBytes = 512 << 10;  // of winners that are found again, at once
     using Finder = Best<S, V, C, true>;
 
@@ -42,6 +43,11 @@ class MaxGradient {
         tile_ = tiling.tile;
         // Small boxes of large results are summed beside them too, and then streamed.
         beside_ = beside || (stream_ && std::is_same_v<A, S> && tile_[1] * tile_[2] * tile_[3] * tile_[4] <= 16 << 10);
+        const bool whole = tile_[1] == tiling.extent[1] && tile_[2] == tiling.extent[2] && tile_[3] == tiling.extent[3];
+        planewise_ = !gather_ && space_.inner == 1 && whole && space_.input_at(1, 0, 0, 0) <= 1 << 20 && decode_.codes() &&
+                     outputs_each() <= kPlaneOutputs && (!from_input_ || found_ >= outputs_each());
+        const Scratch memory(planewise_ ? plane_tables(nullptr) : 0);
+        if (planewise_) plane_tables(memory.data());
         Arena measure(nullptr);
         Rooms(*this, measure);
         run_boxes(tiling, call_.workers, traffic, measure.used(), [this](const Box& box, std::byte* scratch) {
@@ -141,10 +147,12 @@ class MaxGradient {
         const int planes = from_input_ ? finder_.planes() : 1;
         const Box outputs{{}, ds, hs, ws, box.inner};
         for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
-            if (from_input_ && (gather_ || planes > 1)) find(rooms, group, outputs);
+            if (from_input_ && (gather_ || planewise_ || planes > 1)) find(rooms, group, outputs);
             for (int64_t outer = group * planes; outer < std::min((group + 1) * planes, space_.outer); ++outer)
                 if (gather_)
                     gather(rooms, writer, box, outer, ws, view(rooms, outer, planes, outputs));
+                else if (planewise_)
+                    scatter_plane(rooms, outer, view(rooms, outer, planes, outputs).index(ds.first, hs.first, ws.first));
                 else
                     scatter(rooms, box, outer, planes, outputs);
         }
@@ -361,6 +369,65 @@ class MaxGradient {
         });
     }
 
+    // Of planes that are scattered as one: where each window starts and which codes it has, and what codes add to that. A mask has a
+    // bit for each of up to 32 codes; of more, it tells whether the window has them all.
+    int64_t plane_tables(std::byte* base) {
+        Arena arena(base);
+        plane_starts_ = arena.take<int32_t>(outputs_each()), plane_masks_ = arena.take<uint32_t>(outputs_each());
+        plane_offsets_ = arena.take<int32_t>(decode_.codes());
+        if (!base) return arena.used();
+        const int64_t row = space_.width.input_size(), plane = space_.height.input_size() * row;
+        for (int64_t code = 0; code < decode_.codes(); ++code) {
+            const Offset offset = decode_(uint64_t(code));
+            plane_offsets_[code] = int32_t(offset.depth * plane + offset.height * row + offset.width);
+        }
+        int64_t at = 0;
+        for (int64_t d = 0; d < space_.depth.output_size(); ++d)
+            for (int64_t h = 0; h < space_.height.output_size(); ++h)
+                for (int64_t w = 0; w < space_.width.output_size(); ++w, ++at) {
+                    const Range z = space_.depth.window(d), y = space_.height.window(h), x = space_.width.window(w);
+                    plane_starts_[at] = int32_t(z.first * plane + y.first * row + x.first);
+                    const bool all = z.size() * y.size() * x.size() == decode_.codes();
+                    plane_masks_[at] = decode_.small() ? decode_.mask(z.size(), y.size(), x.size()) : uint32_t(all);
+                }
+        return arena.used();
+    }
+
+    void scatter_plane(const Rooms& rooms, int64_t outer, int64_t first_code) {
+        const int64_t outputs = outputs_each(), inputs = space_.input_at(1, 0, 0, 0);
+        S* result = static_cast<S*>(call_.destination) + outer * inputs;
+        const S* grads = static_cast<const S*>(call_.grad) + outer * outputs;
+        A* sums = beside_ ? rooms.sums : reinterpret_cast<A*>(result);
+        std::memset(sums, 0, std::size_t(inputs) * sizeof(A));
+        visit_winners<C, S>(from_input_ ? rooms.found : call_.winners, call_.winner_bytes, [&](const auto* typed) {
+            const auto* codes = typed + first_code;
+            if (!from_input_ && !plane_is_good(codes, outer)) return;
+            for (int64_t i = 0; i < outputs; ++i) {
+                A& sum = sums[plane_starts_[i] + plane_offsets_[codes[i]]];
+                sum = A(sum + load<A, 1>(grads + i));
+            }
+        });
+        if (beside_) write_sums(result, sums, inputs);
+    }
+    template <class W>
+    bool plane_is_good(const W* codes, int64_t outer) {
+        const int64_t outputs = outputs_each();
+        if (decode_.small()) {
+            if (all_in_each(codes, outputs, plane_masks_)) return true;
+        } else {
+            bool all = true;
+            for (int64_t i = 0; i < outputs; ++i) all &= plane_masks_[i] && codes[i] < uint64_t(decode_.codes());
+            if (all) return true;
+        }
+        bool good = true;
+        const int64_t row = space_.width.output_size(), plane = space_.height.output_size() * row;
+        for (int64_t i = 0; i < outputs; ++i)
+            if (!Decoder::inside(decode_(codes[i]), space_.depth.window(i / plane), space_.height.window(i % plane / row),
+                                 space_.width.window(i % row)))
+                good = false, bad_.report(outer * outputs + i);
+        return good;
+    }
+
     // Sets rows to 0 just before they are first added to, while they are on their way into the cache anyway.
     void zero_until(Sums& sums, const Box& box, int64_t rows) const {
         const int64_t run = box.inner.size();
@@ -459,6 +526,9 @@ class MaxGradient {
     const bool from_input_, gather_;
     const Finder finder_;
     bool stream_ = false, beside_ = false;  // beside_: a scatter sums in scratch first
+    bool planewise_ = false;                // small planes are scattered as one, by the tables below
+    int32_t *plane_starts_ = nullptr, *plane_offsets_ = nullptr;
+    uint32_t* plane_masks_ = nullptr;
     int64_t found_ = 0;  // winners of a box that are found at once, for each inner element
     Extent tile_{};
     FirstIndex bad_;

@@ -124,6 +124,15 @@ POOLGRAD_INLINE void sum_spans(const Rows& rows, const A* weights, const Span* s
         sum_columns<kTogether, 1, lanes, weighted>(rows, weights, spans, std::min(at, length - lanes), sinks);
 }
 
+// row *= factors
+template <class A>
+inline void scale_row(A* row, const A* factors, int64_t length) {
+    constexpr int lanes = kLanes<A>;
+    int64_t at = 0;
+    for (; at + lanes <= length; at += lanes) store<A, lanes>(row + at, load<A, lanes>(row + at) * load<A, lanes>(factors + at));
+    for (; at < length; ++at) row[at] *= factors[at];
+}
+
 // to = ((from * a) * b) * factors
 template <class A, class T, class S>
 inline void weigh_row(T* to, const S* from, A a, A b, const A* factors, int64_t length) {

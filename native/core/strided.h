@@ -75,6 +75,20 @@ void lay_units(std::byte* to, const std::byte* const* from, int64_t count, int64
         for (int64_t r = 0; r < stride; ++r) __builtin_memcpy(to + (q * stride + r) * bytes, from[r] + q * bytes, sizeof(Raw));
 }
 
+// Calls function(Constant<bytes>) where a unit has one of the sizes that a compiler copies at once, else says no.
+template <class Function>
+POOLGRAD_INLINE bool with_unit(int64_t bytes, const Function& function) {
+    switch (bytes) {
+        case 3: return function(Constant<3>()), true;
+        case 6: return function(Constant<6>()), true;
+        case 12: return function(Constant<12>()), true;
+        case 16: return function(Constant<16>()), true;
+        case 24: return function(Constant<24>()), true;
+        case 32: return function(Constant<32>()), true;
+        default: return false;
+    }
+}
+
 // `count` copies of a unit; returns the end.
 template <class T>
 inline T* repeat(T* to, const T* from, int64_t count, int64_t unit) {
@@ -91,12 +105,16 @@ void take_strided(T* to, const T* from, int64_t count, int64_t stride, int64_t u
     auto* bytes_to = reinterpret_cast<std::byte*>(to);
     const auto* bytes_from = reinterpret_cast<const std::byte*>(from);
     const int64_t bytes = unit * int64_t(sizeof(T));
+    const auto copy = [&](auto size) POOLGRAD_LAMBDA {
+        for (int64_t q = 0; q < count; ++q) __builtin_memcpy(bytes_to + q * size, bytes_from + q * stride * size, std::size_t(size));
+    };
     switch (bytes) {
+        case 1: return take_units<int8_t>(bytes_to, bytes_from, count, stride);
         case 2: return take_units<int16_t>(bytes_to, bytes_from, count, stride);
         case 4: return take_units<int32_t>(bytes_to, bytes_from, count, stride);
         case 8: return take_units<int64_t>(bytes_to, bytes_from, count, stride);
         default:
-            for (int64_t q = 0; q < count; ++q) std::memcpy(bytes_to + q * bytes, bytes_from + q * stride * bytes, std::size_t(bytes));
+            if (!with_unit(bytes, [&](auto size) { copy(int64_t(decltype(size)::value)); })) copy(bytes);
     }
 }
 template <class T>
@@ -104,14 +122,18 @@ void lay_strided(T* to, const T* const* from, int64_t count, int64_t stride, int
     auto* bytes_to = reinterpret_cast<std::byte*>(to);
     const auto* bytes_from = reinterpret_cast<const std::byte* const*>(from);
     const int64_t bytes = unit * int64_t(sizeof(T));
+    const auto copy = [&](auto size) POOLGRAD_LAMBDA {
+        for (int64_t q = 0; q < count; ++q)
+            for (int64_t r = 0; r < stride; ++r)
+                __builtin_memcpy(bytes_to + (q * stride + r) * size, bytes_from[r] + q * size, std::size_t(size));
+    };
     switch (bytes) {
+        case 1: return lay_units<int8_t>(bytes_to, bytes_from, count, stride);
         case 2: return lay_units<int16_t>(bytes_to, bytes_from, count, stride);
         case 4: return lay_units<int32_t>(bytes_to, bytes_from, count, stride);
         case 8: return lay_units<int64_t>(bytes_to, bytes_from, count, stride);
         default:
-            for (int64_t q = 0; q < count; ++q)
-                for (int64_t r = 0; r < stride; ++r)
-                    std::memcpy(bytes_to + (q * stride + r) * bytes, bytes_from[r] + q * bytes, std::size_t(bytes));
+            if (!with_unit(bytes, [&](auto size) { copy(int64_t(decltype(size)::value)); })) copy(bytes);
     }
 }
 

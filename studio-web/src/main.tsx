@@ -27,15 +27,15 @@ function startEmbedded(text: string): void {
 }
 
 async function startLive(): Promise<void> {
-  takeToken();
   try {
+    await takeToken();
     const [catalogue, gallery, page] = await Promise.all([api.catalogue(), api.gallery(), api.page()]);
     const parsed = page.from === "file" ? readGraph(page.graph, catalogue.limits) : null;
     const file = parsed?.ok ? parsed.value : null;
     const { graph: draft, unreadable } = readDraft(catalogue.limits);
-    const history = startWith({ file, taken: fileTaken(), draft, example: gallery[0]?.graph ?? emptyGraph() });
+    const history = startWith({ file, taken: fileTaken(page.start), draft, example: gallery[0]?.graph ?? emptyGraph() });
     app.set({ phase: "ready", catalogue, gallery, history, dialog: unreadable && { unreadable: unreadable.text, reason: unreadable.reason } });
-    if (file) takeFile();
+    if (file) takeFile(page.start);
     if (parsed && !parsed.ok) say(`${page.name} cannot be opened: ${parsed.message}`, "bad");
     else if (history.past.length > 0) say(`${page.name} is open; Undo brings back the draft that was here`);
     keepDrafts();
@@ -52,5 +52,5 @@ else {
   void startLive();
   // The address of a restarted server, pasted over the open page, changes only the fragment. A reload reads that server's page
   // and catalogue; the draft is written on the way out.
-  addEventListener("hashchange", () => { if (takeToken() || app.get().phase === "failed") location.reload(); });
+  addEventListener("hashchange", async () => { if (await takeToken() || app.get().phase === "failed") location.reload(); });
 }

@@ -11,8 +11,8 @@ export const catalogue: Catalogue = {
   limits: { graph_bytes: 1, upload_bytes: 1, blocks: 256, wires: 1024, rank: 6, elements: 4194304 },
   accepts: { tensor: ["tensor", "indices"], indices: ["indices", "tensor"], shape: ["shape", "sequence"], sequence: ["sequence", "shape"], any: ["tensor", "indices", "shape", "sequence"] },
   blocks: [
-    { ...blank, name: "Shape", pins: [], outputs: [pin("shape", "shape")], properties: [property("values", "1,4,4,1")] },
-    { ...blank, name: "Tensor", pins: [pin("shape", "shape", false)], outputs: [pin("tensor")], properties: [property("shape", "1,4,4,1"), property("fill", "ones"), property("dtype", "float32"), property("position", "")] },
+    { ...blank, name: "Shape", pins: [], outputs: [pin("shape", "shape")], properties: [{ ...property("values", "1,4,4,1"), kind: "shape" }] },
+    { ...blank, name: "Tensor", pins: [pin("shape", "shape", false)], outputs: [pin("tensor")], properties: [{ ...property("shape", "1,4,4,1"), kind: "shape" }, property("fill", "ones"), property("dtype", "float32"), property("position", "")] },
     { ...blank, name: "ShapeOf", pins: [pin("tensor", "any")], outputs: [pin("shape", "shape")] },
     { ...blank, name: "Viewer", pins: [pin("tensor", "any")], outputs: [] },
     {

@@ -3,7 +3,8 @@ import test from "node:test";
 import * as graphs from "../src/model/graph.ts";
 import { begin, record, redo, undo } from "../src/model/history.ts";
 import { candidates, fittingPin, offers, runOrder, wireProblem } from "../src/model/wiring.ts";
-import { addGradient, freePlace } from "../src/model/gradient.ts";
+import { addGradient } from "../src/model/gradient.ts";
+import { freePlace } from "../src/model/place.ts";
 import { block, catalogue, graphOf } from "./fixtures.ts";
 
 const pair = graphOf([block("a", "Tensor"), block("b", "AvgPool")], [{ from: ["a", "tensor"], to: ["b", "value"] }]);
@@ -102,4 +103,12 @@ test("a new block does not lie on another", () => {
   const graph = graphOf([block("a", "Tensor", 0, 0), block("b", "Tensor", 0, 130)]);
   const place = freePlace(graph, block("c", "Tensor", 20, 20), () => ({ width: 200, height: 100 }));
   assert.ok(place.y >= 230);
+});
+
+test("a moved block is the same but for its place, and knows its wired pins", () => {
+  const moved = graphs.moveBlocks(pair, new Map([["a", { x: 5, y: 5 }]]));
+  assert.ok(graphs.onlyMoved(pair.blocks[0]!, moved.blocks[0]!));
+  assert.ok(!graphs.onlyMoved(pair.blocks[0]!, graphs.setProperty(pair, "a", "fill", "zeros").blocks[0]!));
+  assert.equal(graphs.wiredPins(pair, "b"), "value");
+  assert.equal(graphs.wiredPins(pair, "a"), "");
 });

@@ -23,6 +23,8 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 CHROMIUM = os.environ.get("POOLGRAD_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+#: What the tab keeps: the time it was written, and the page as text on the lines below.
+DRAFT = "localStorage.getItem('poolgrad-draft-' + sessionStorage.getItem('poolgrad-tab'))"
 AXE = Path(__file__).parents[2] / "studio-web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -46,17 +48,29 @@ def served(call: str = "", before: str = "") -> Iterator[str]:
 class StudioPage:
     """A tab of the studio. ``close`` fails on any console error and on any request off the server's own address."""
 
-    def __init__(self, browser: Any, address: str, width: int = 1280, height: int = 800, scheme: str = "light") -> None:
+    def __init__(
+        self,
+        browser: Any,
+        address: str,
+        width: int = 1280,
+        height: int = 800,
+        scheme: str = "light",
+        motion: str = "reduce",
+    ) -> None:
         self.address = address
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
             accept_downloads=True,
-            reduced_motion="reduce",
+            reduced_motion=motion,
         )
-        self.tab = self.context.new_page()
         self.complaints: list[str] = []
-        own = urlsplit(address).netloc
+        self.tab = self.new_tab()
+
+    def new_tab(self) -> Any:
+        """A tab in the same browser window: it shares what the browser keeps, and is watched like the first."""
+        own = urlsplit(self.address).netloc
+        tab = self.context.new_page()
 
         def on_request(request: Any) -> None:
             parts = urlsplit(request.url)
@@ -67,9 +81,10 @@ class StudioPage:
             if message.type in ("error", "warning"):
                 self.complaints.append(f"console {message.type}: {message.text}")
 
-        self.tab.on("request", on_request)
-        self.tab.on("console", on_console)
-        self.tab.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+        tab.on("request", on_request)
+        tab.on("console", on_console)
+        tab.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+        return tab
 
     def open(self) -> StudioPage:
         self.tab.goto(self.address)
@@ -93,9 +108,12 @@ class StudioPage:
         return str(self.tab.locator(".run-status").inner_text())
 
     def graph(self) -> Any:
-        """The page's graph, from the draft it keeps."""
+        """The page's graph, from the draft that this tab keeps."""
         self.tab.wait_for_timeout(450)
-        return json.loads(self.tab.evaluate("localStorage.getItem('poolgrad-draft')"))
+        return json.loads(self.tab.evaluate(DRAFT).split("\n", 1)[1])
+
+    def graph_title(self) -> str:
+        return str(self.tab.locator(".toolbar-title").inner_text())
 
     def block(self, op: str) -> Any:
         """The newest block of ``op`` in the graph."""

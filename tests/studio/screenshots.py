@@ -39,6 +39,15 @@ def pinned(name: str, block: str, across: float = 0.3, down: float = 0.3) -> Cal
     return act
 
 
+def opened(name: str) -> Callable[[StudioPage], None]:
+    def act(studio: StudioPage) -> None:
+        gallery(studio)
+        studio.tab.get_by_role("dialog").get_by_role("button", name=pages.read(name)["title"]).click()
+        studio.ran()
+
+    return act
+
+
 def inspector(studio: StudioPage) -> None:
     studio.select("grad")
 
@@ -86,8 +95,9 @@ WIDE: dict[str, Callable[[StudioPage], None]] = {
     "help": helped,
     "export": export,
     "gradient-added": gradient_added,
-    **{f"graph-{name}": pinned(name, "grad", 0.45, 0.45) for name in pages.GALLERY[1:2]},
-    "graph-overlap-adds-up": pinned("overlap-adds-up", "view2", 0.36, 0.36),
+    **{f"look-{name}": opened(name) for name in pages.GALLERY},
+    "graph-same-edge-counts": pinned("same-edge-counts", "grad", 0.45, 0.45),
+    "graph-overlap-adds-up": pinned("overlap-adds-up", "view", 0.36, 0.36),
     "graph-max-ties-and-nan": pinned("max-ties-and-nan", "pool", 0.7, 0.7),
     "graph-volume-3d": pinned("volume-3d", "pool", 0.4, 0.4),
     "graph-fractional-graham": pinned("fractional-graham", "pool", 0.5, 0.5),
@@ -102,6 +112,7 @@ NARROW: dict[str, Callable[[StudioPage], None]] = {
         [studio.tab.get_by_role("button", name="Next", exact=True).click() for _ in range(4)] and None
     ),
     "gallery": gallery,
+    **{f"look-{name}": opened(name) for name in pages.GALLERY},
 }
 
 
@@ -110,7 +121,7 @@ def main(folder: Path) -> None:
     with served() as address, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for scheme in ("light", "dark"):
-            for width, height, states in ((1280, 800, WIDE), (390, 780, NARROW)):
+            for width, height, states in ((1280, 800, WIDE), (390, 844, NARROW)):
                 for name, act in states.items():
                     studio = StudioPage(browser, address, width, height, scheme).open()
                     act(studio)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from browser_page import CHROMIUM, StudioPage, served
 from page_graphs import average_gradient, page
+from page_scripts import AGE_FILES, CORNER_AND_MIDDLE, FIRST_LOOK, KEPT_FILES, PLACES
 
 from poolgrad import raw_ops
 from poolgrad.studio import catalogue, pages
@@ -92,6 +93,19 @@ def test_every_gallery_graph_opens_and_runs(studio: StudioPage, number: int) -> 
     for block in graph["graph"]["blocks"]:
         if block["op"] not in ("Shape", "Sequence", "ShapeOf"):
             studio.heat(block["id"]).locator("img").wait_for()
+
+
+@pytest.mark.parametrize("number", range(len(pages.GALLERY)))
+def test_the_first_look_is_readable_and_no_wire_runs_behind_a_block(studio: StudioPage, number: int) -> None:
+    """Labels of about 11 pixels at least (10.3 on the widest pages), nothing cut off or overlapping, all in sight."""
+    studio.tab.get_by_role("button", name="Gallery").click()
+    studio.tab.get_by_role("dialog").get_by_role("button", name=pages.gallery()[number]["title"]).click()
+    studio.ran()
+    studio.tab.wait_for_timeout(300)
+    found = studio.tab.evaluate(FIRST_LOOK)
+    print(f"{pages.GALLERY[number]}: smallest label {found['smallest']:.1f} px")
+    assert found["bad"] == []
+    assert found["smallest"] > (10.3 if pages.GALLERY[number] != "average-gradient-3d" else 11)
 
 
 # ---- building a graph -----------------------------------------------------------------------------------------
@@ -211,6 +225,38 @@ def test_a_wire_dropped_on_the_canvas_offers_what_fits(studio: StudioPage) -> No
     assert studio.graph()["wires"][0]["to"][1] == "row_pooling_sequence"
 
 
+def test_a_shape_dropped_from_a_volumes_pin_has_its_rank(studio: StudioPage) -> None:
+    studio.load(page({"grad": ("AvgPool3DGrad", {})}, {}))
+    tab = studio.tab
+    for pin, name, prop in (("orig_input_shape", "Shape", "values"), ("grad", "Tensor", "shape")):
+        box = studio.node("grad").locator(f".react-flow__handle[data-handleid='{pin}']").bounding_box()
+        tab.mouse.move(box["x"] + 5, box["y"] + 5)
+        tab.mouse.down()
+        tab.mouse.move(box["x"] - 150, box["y"] + (100 if name == "Tensor" else -150), steps=5)
+        tab.mouse.up()
+        tab.get_by_role("option", name=re.compile(rf"^{name}\b")).first.click()
+        assert studio.block(name)["properties"][prop] == "1,4,4,4,1"
+    apart_and_in_sight(studio)
+
+
+def apart_and_in_sight(studio: StudioPage) -> None:
+    """No block lies on another, and the selected one is in sight."""
+    assert studio.tab.evaluate(PLACES) == [[], True]
+
+
+def test_new_blocks_come_into_sight_beside_each_other_on_a_small_canvas(browser: Any, address: str) -> None:
+    studio = StudioPage(browser, address, 900, 560).open()
+    studio.empty()
+    for name in ("Shape", "Tensor", "AvgPoolGrad", "MaxPool", "Viewer"):
+        studio.tab.keyboard.press("Escape")
+        studio.tab.keyboard.press("/")
+        studio.tab.keyboard.type(name)
+        studio.tab.keyboard.press("Enter")
+        studio.ran()
+        apart_and_in_sight(studio)
+    studio.close()
+
+
 def test_an_impossible_wire_is_refused_with_the_reason(studio: StudioPage) -> None:
     studio.load(average_gradient() | {"wires": []} | {"blocks": spread(average_gradient()["blocks"])})
     studio.wire(("shape", "shape"), ("grad", "grad"))
@@ -302,9 +348,10 @@ def test_hover_costs_no_request(studio: StudioPage) -> None:
     assert asked == []
 
 
-def test_the_formula_of_a_cell_pin_walk_and_play(studio: StudioPage) -> None:
+def test_the_formula_of_a_cell_pin_walk_and_play(browser: Any, address: str) -> None:
+    studio = StudioPage(browser, address, motion="no-preference").open()
     studio.load(pages.read("overlap-adds-up"))
-    studio.heat("view2").click(position={"x": 3, "y": 3})
+    studio.heat("view").click(position={"x": 3, "y": 3})
     assert "pinned" in studio.cell_text()
     studio.tab.keyboard.press("ArrowRight")
     studio.tab.keyboard.press("ArrowRight")
@@ -316,17 +363,40 @@ def test_the_formula_of_a_cell_pin_walk_and_play(studio: StudioPage) -> None:
     studio.tab.get_by_role("button", name="Pause the sweep").click()
     studio.tab.get_by_role("button", name="Let go of the pinned cell").click()
     assert "pinned" not in studio.cell_text()
+    studio.close()
+
+
+def test_with_less_motion_the_sweep_steps_on_request(studio: StudioPage) -> None:
+    button = studio.tab.get_by_role("button", name="Step: sweep through the cells")
+    button.click()
+    assert "[0, 0, 0, 0, 0]" in studio.cell_text()
+    studio.tab.wait_for_timeout(1500)
+    assert "[0, 0, 0, 0, 0]" in studio.cell_text()
+    button.click()
+    assert "[0, 0, 0, 1, 0]" in studio.cell_text()
+    studio.tab.keyboard.press("p")
+    assert "[0, 0, 1, 0, 0]" in studio.cell_text()
+
+
+def test_the_winners_mark_leaves_its_number_to_be_read(studio: StudioPage) -> None:
+    studio.load(pages.read("max-ties-and-nan"))
+    studio.hover_cell("pool", 0.25, 0.25)
+    overlay = studio.heat("x").locator("canvas.heat-overlay")
+    overlay.wait_for()
+    scale = overlay.evaluate("c => c.width / c.getBoundingClientRect().width") * studio.zoom()
+    assert overlay.evaluate(CORNER_AND_MIDDLE, scale) == [True, False]
 
 
 def test_nan_is_told_and_slices_are_stepped(studio: StudioPage) -> None:
     studio.load(pages.read("max-ties-and-nan"))
     assert "NaN" in studio.node("x").inner_text() or "nan" in studio.node("x").inner_text().lower()
     studio.load(pages.read("volume-3d"))
-    studio.node("view").get_by_role("button", name="one slice").click()
-    slider = studio.node("view").get_by_role("slider").first
+    studio.node("pool").get_by_role("button", name="one slice").click()
+    slider = studio.node("pool").get_by_role("slider").first
     slider.focus()
     slider.press("ArrowRight")
-    assert "1/11" in studio.node("view").inner_text()
+    assert "1/5" in studio.node("pool").inner_text()
+    assert "0/11" in studio.node("grad").inner_text()
 
 
 # ---- keeping --------------------------------------------------------------------------------------------------
@@ -334,11 +404,7 @@ def test_nan_is_told_and_slices_are_stepped(studio: StudioPage) -> None:
 
 def test_undo_redo_copy_paste_and_a_draft_that_survives(studio: StudioPage) -> None:
     keyboard = studio.tab.keyboard
-    start = (
-        studio.graph()
-        if studio.tab.evaluate("localStorage.getItem('poolgrad-draft')")
-        else pages.read("average-gradient-3d")
-    )
+    start = pages.read("average-gradient-3d")
     studio.select("g")
     studio.field("fill").select_option("counting")
     studio.ran()
@@ -429,6 +495,63 @@ def test_pictures_and_a_web_page_that_needs_no_server(studio: StudioPage, browse
     saved.close()
 
 
+def test_each_tab_keeps_its_own_draft(studio: StudioPage) -> None:
+    first = studio.tab
+    studio.load(page({"a": ("Shape", {"values": "1,2"})}, {}) | {"title": "first"})
+    studio.graph()
+    second = studio.tab = studio.new_tab()
+    studio.open()
+    assert studio.graph_title() == "first"
+    studio.load(page({"b": ("Shape", {"values": "3,4"})}, {}) | {"title": "second"})
+    assert studio.graph()["title"] == "second"
+    for tab, title in ((first, "first"), (second, "second")):
+        studio.tab = tab
+        tab.reload()
+        studio.ran()
+        assert studio.graph_title() == title
+    first.get_by_role("button", name="Gallery").click()
+    assert first.get_by_role("dialog").locator(".drafts li").all_inner_texts()[0].startswith("second\n1 block,")
+    first.get_by_role("dialog").get_by_role("button", name="second", exact=True).click()
+    assert first.locator(".toolbar-title").inner_text() == "second"
+
+
+def test_a_duplicated_tab_takes_a_draft_of_its_own(studio: StudioPage) -> None:
+    first = studio.tab
+    studio.load(page({"a": ("Shape", {})}, {}) | {"title": "first"})
+    studio.graph()
+    second = studio.new_tab()
+    # What a browser does when it duplicates a tab: the new one has the first one's session storage.
+    session = first.evaluate("JSON.stringify(sessionStorage)")
+    second.add_init_script(f"if (!sessionStorage.length) Object.assign(sessionStorage, {session})")
+    studio.tab = second
+    second.goto(studio.address.split("#")[0])
+    studio.load(page({"b": ("Shape", {})}, {}) | {"title": "second"})
+    assert studio.graph()["title"] == "second"
+    studio.tab = first
+    assert studio.graph()["title"] == "first"
+
+
+def test_an_opened_file_leaves_the_browser_with_its_last_draft(studio: StudioPage) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.ones((1, 2, 2, 1), "float32"))
+    studio.load(page({"x": ("Tensor", {"fill": "file"})}, {}))
+    studio.select("x")
+    with studio.tab.expect_file_chooser() as waiting:
+        studio.tab.get_by_role("button", name="Open a .npy file").click()
+    waiting.value.set_files([{"name": "m.npy", "mimeType": "application/octet-stream", "buffer": stream.getvalue()}])
+    studio.ran()
+    studio.graph()
+    studio.tab.evaluate(AGE_FILES)
+    studio.tab.reload()
+    studio.ran()
+    assert studio.tab.evaluate(KEPT_FILES) == 1
+    studio.load(page({"s": ("Shape", {})}, {}))
+    studio.graph()
+    studio.tab.reload()
+    studio.ran()
+    assert studio.tab.evaluate(KEPT_FILES) == 0
+
+
 # ---- limits ---------------------------------------------------------------------------------------------------
 
 
@@ -466,37 +589,56 @@ def test_a_killed_worker_is_told_at_its_block_and_nothing_is_lost(browser: Any) 
         opened.close()
 
 
-def test_two_hundred_blocks_are_dragged_without_a_long_task(studio: StudioPage, record_property: Any) -> None:
+def test_two_hundred_blocks_are_dragged_without_a_long_task(
+    studio: StudioPage, browser: Any, record_property: Any
+) -> None:
+    """Judged by the processor time of each task of the page's main thread, in every drag: a busy machine adds none."""
     blocks = [
         {"id": f"t{n}", "op": "Tensor", "x": 300 * (n % 20), "y": 420 * (n // 20), "properties": {"fill": "counting"}}
         for n in range(200)
     ]
     studio.load({"version": 1, "title": "many", "summary": "", "blocks": blocks, "wires": []})
-    studio.tab.evaluate("""() => { window.longest = 0; new PerformanceObserver((list) => {
-        for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
-    }).observe({type: 'longtask'}); }""")
-    # A busy machine can interrupt a task at any time, so the middle one of three drags is judged; all are printed.
-    drags = [drag(studio, "t45", direction) for direction in (1, -1, 1)]
-    longest = sorted(drags)[1]
+    studio.tab.wait_for_timeout(2000)
+    drags = {f"one, drag {n + 1}": drag(studio, browser, direction) for n, direction in enumerate((1, -1, 1))}
+    studio.tab.locator(".react-flow__pane").click(position={"x": 4, "y": 4})
+    studio.tab.keyboard.press("Control+a")
+    studio.tab.wait_for_timeout(300)
+    drags |= {f"all, drag {n + 1}": drag(studio, browser, direction) for n, direction in enumerate((1, -1, 1))}
+    drags["all, held at the edge"] = drag(studio, browser, 1, hold=(960, 300))
+    longest = max(own for own, _ in drags.values())
     record_property("longest_task_ms", longest)
-    print(f"longest task in each of three drags of one of 200 blocks: {drags} ms (0: none over 50)")
-    assert longest <= 100
+    print(f"longest task while dragging, of 200 blocks, in ms of processor and of wall time: {drags}")
+    assert 0 < longest <= 100, drags
+    moved = [block["x"] - 300 * (n % 20) for n, block in enumerate(studio.graph()["blocks"]) if n != 45]
+    assert len(set(moved)) == 1
+    assert moved[0] > 0
 
 
-def drag(studio: StudioPage, block: str, direction: int) -> float:
-    """Drag a block through forty steps and return the longest task in milliseconds (0 if none took 50)."""
-    studio.tab.evaluate("window.longest = 0")
-    header = studio.node(block).locator("header")
+def drag(studio: StudioPage, browser: Any, direction: int, hold: tuple[int, int] | None = None) -> tuple[float, float]:
+    """Drag a block through forty steps; the most processor time and the most wall time of one task, in milliseconds.
+
+    ``hold`` is a place on the screen where it is held for a second before it is let go.
+    """
+    header = studio.node("t45").locator("header")
     box = header.bounding_box()
     mouse = studio.tab.mouse
+    browser.start_tracing(page=studio.tab, categories=["disabled-by-default-devtools.timeline"])
     mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
     mouse.down()
     for step in range(1, 41):
         mouse.move(box["x"] + 8 + direction * 4 * step, box["y"] + direction * 3 * step)
+    if hold is not None:
+        mouse.move(*hold, steps=10)
+        studio.tab.wait_for_timeout(1000)
     mouse.up()
-    studio.tab.wait_for_timeout(300)
+    studio.tab.wait_for_timeout(500)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
     assert abs(header.bounding_box()["x"] - box["x"]) > 100
-    return float(studio.tab.evaluate("window.longest"))
+    named = [e for e in events if e["name"] == "thread_name"]
+    main = {(e["pid"], e["tid"]) for e in named if e["args"]["name"] == "CrRendererMain"}
+    # A task that is under way when the tracing begins or ends has no processor time.
+    tasks = [e for e in events if e["name"] == "RunTask" and "tdur" in e and (e["pid"], e["tid"]) in main]
+    return max(task["tdur"] for task in tasks) / 1e3, max(task["dur"] for task in tasks) / 1e3
 
 
 # ---- everyone -------------------------------------------------------------------------------------------------
@@ -505,10 +647,10 @@ def drag(studio: StudioPage, block: str, direction: int) -> float:
 def test_390_pixels_step_through_a_graph(browser: Any, address: str) -> None:
     opened = StudioPage(browser, address, 390, 780).open()
     tab = opened.tab
-    assert tab.get_by_role("navigation", name="Steps").inner_text().split("\n")[1] == "1 of 6"
-    for _ in range(5):
+    assert tab.get_by_role("navigation", name="Steps").inner_text().split("\n")[1] == "1 of 5"
+    for _ in range(4):
         tab.get_by_role("button", name="Next", exact=True).click()
-    assert "6 of 6" in tab.get_by_role("navigation", name="Steps").inner_text()
+    assert "5 of 5" in tab.get_by_role("navigation", name="Steps").inner_text()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     assert opened.violations() == []
     opened.close()

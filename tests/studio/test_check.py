@@ -152,6 +152,19 @@ def test_choices_in_another_case_are_mended() -> None:
     assert problems(mended(average_gradient(grad={"padding": "same"}))) == []
 
 
+@pytest.mark.parametrize("typed", [{"seed": "7"}, {"seed": "0", "attrs": "seed2_ = 7; overlapping_ = true;"}])
+def test_a_seed_without_deterministic_is_mended(typed: dict[str, str], run: Any) -> None:
+    properties = {"deterministic": "false", "seed2": "0", **typed}
+    graph = page({"x": ("Tensor", {}), "pool": ("FractionalMaxPool", properties)}, {"pool.value": "x.tensor"})
+    problem = only(graph)
+    assert (problem["node"], problem["pin"], problem["code"]) == ("pool", "seed", "property")
+    assert problem["fix"]["label"] == "Set seed and seed2 to 0"
+    right = mended(graph)
+    assert run(right)["problems"] == []
+    kept = right["blocks"][1]["properties"].get("attrs", "")
+    assert kept == ("overlapping_ = true;" if "attrs" in typed else "")
+
+
 def test_limits_are_problems_with_the_number_and_the_limit() -> None:
     found = only(page({"x": ("Tensor", {"shape": "1,4097,1024,1"})}, {}))
     assert found["code"] == "elements"

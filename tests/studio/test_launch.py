@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,6 +121,26 @@ def test_nothing_is_left_of_a_long_run_when_the_server_ends(web: Path, end: sign
     assert process.returncode == (0 if end == signal.SIGINT else -end)
 
 
+def test_ctrl_c_does_not_wait_for_a_csv_that_is_being_written(web: Path) -> None:
+    with started("port=0, open_browser=False") as (process, lines):
+        found = address(lines)
+        sizes = {"shape": "1,1024,1024,1", "dtype": "float64", "fill": "random"}
+        answer = ask(lines, "/api/run", {"graph": page({"x": ("Tensor", sizes)}, {})})
+        tensor = answer["blocks"]["x"]["outputs"]["tensor"]["id"]
+        with socket.create_connection(("127.0.0.1", int(found.group(2)))) as connection:
+            head = f"GET /api/tensor/{tensor}.csv HTTP/1.1\r\nHost: 127.0.0.1:{found.group(2)}\r\n"
+            connection.sendall(f"{head}X-Poolgrad-Token: {found.group(3)}\r\n\r\n".encode())
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            output, errors = process.communicate(timeout=20)
+    # One second is what an answer under way is given to end.
+    assert time.monotonic() - start < 2
+    assert process.returncode == 0
+    assert output.endswith("poolgrad studio: stopped.\n")
+    assert errors == ""
+
+
 def test_the_default_port_and_the_next_free_one(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with launch.listen("127.0.0.1", 0) as taken:
         number = taken.getsockname()[1]
@@ -148,6 +169,31 @@ def test_another_host_gives_a_warning(web: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
     assert errors.startswith("Warning: --host 0.0.0.0 lets other machines connect")
+
+
+def test_the_token_is_not_on_the_browsers_command_line(web: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "opened"
+    before = f"import webbrowser; webbrowser.open = lambda url: open({str(seen)!r}, 'w').write(url)\n"
+    before += "from poolgrad.studio import launch; launch._has_display = lambda: True"
+    with started("port=0", before) as (_, lines):
+        found = address(lines)
+        for _ in range(50):
+            if seen.exists() and seen.read_text():
+                break
+            time.sleep(0.05)
+        opened = re.fullmatch(rf"http://127.0.0.1:{found.group(2)}/#ticket=([A-Za-z0-9_-]{{43}})", seen.read_text())
+        assert opened
+        url = f"http://127.0.0.1:{found.group(2)}/api/"
+        plain = {"Content-Type": "application/json"}
+        body = json.dumps({"ticket": opened.group(1)}).encode()
+        with urllib.request.urlopen(urllib.request.Request(url + "ticket", body, plain), timeout=20) as answer:
+            token = json.load(answer)["token"]
+        assert token != found.group(3)
+        page_request = urllib.request.Request(url + "page", headers={"X-Poolgrad-Token": token})
+        with urllib.request.urlopen(page_request, timeout=20) as answer:
+            assert json.load(answer)["from"] == "gallery"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(urllib.request.Request(url + "ticket", body, plain), timeout=20)
 
 
 def test_the_bundle_is_only_what_a_page_needs(web: Path) -> None:

@@ -139,9 +139,11 @@ def test_every_fill(runner: Runner, run: Any) -> None:
 def test_a_refusal_found_in_the_values_lands_on_its_pin(run: Any) -> None:
     graph = pages.read("fractional-by-hand")
     next(block for block in graph["blocks"] if block["id"] == "y")["properties"]["values"] = "20,7"
+    graph["blocks"].append({"id": "view", "op": "Viewer", "x": 0, "y": 0, "properties": {}})
+    graph["wires"].append({"from": ["maximum", "output"], "to": ["view", "tensor"]})
     answer = run(graph)
     assert [(p["node"], p["pin"], p["code"]) for p in answer["problems"]] == [("maximum", "orig_output", "value")]
-    assert answer["blocks"]["view2"]["status"] == "waiting"
+    assert answer["blocks"]["view"]["status"] == "waiting"
     assert answer["blocks"]["average"]["status"] == "ok"
 
 
@@ -175,6 +177,28 @@ def odd_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     made.warm()
     yield made
     made.close()
+
+
+def test_a_worker_that_never_starts_is_given_up_and_reported() -> None:
+    """As one that is stopped (kill -STOP) while it imports the library: warming up must not hold up runs for ever."""
+    made = Runner([sys.executable, "-c", "import time; time.sleep(60)"])
+    made.worker = worker_process.Worker(made.worker._command, start_seconds=0.5)
+    try:
+        start = time.monotonic()
+        threading.Thread(target=made.warm).start()
+        time.sleep(0.1)
+        answer = made.run(read_graph(edge_counts()))
+        assert time.monotonic() - start < 5
+        assert answer is not None
+        (problem,) = answer["problems"]
+        assert (problem["node"], problem["code"]) == ("pool", "time")
+        assert problem["message"].startswith("the worker process did not start within 0.5 s and was stopped")
+        made.worker = worker_process.Worker(worker_process.WORKER)
+        again = made.run(read_graph(edge_counts()))
+        assert again is not None
+        assert again["problems"] == []
+    finally:
+        made.close()
 
 
 def statuses(answer: JSON) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from page_graphs import average_gradient, page
 
 from poolgrad.studio import limits
-from poolgrad.studio.security import Guard
+from poolgrad.studio.security import Guard, Refusal, Ticket
 
 RUN = {"graph": average_gradient()}
 ENDPOINTS = [
@@ -47,6 +48,36 @@ def test_no_endpoint_answers_without_the_token(client: Any, path: str, token: st
 def test_the_token_does_not_count_in_the_address(client: Any) -> None:
     answer = client.get("/api/page?token=token-of-the-tests", X_Poolgrad_Token=None)
     assert answer.status == 401
+
+
+def test_a_ticket_is_exchanged_once_and_a_second_use_takes_the_token_back() -> None:
+    ticket = Ticket(60)
+    with pytest.raises(Refusal, match="no address"):
+        ticket.exchange(ticket.code + "x")
+    token = ticket.exchange(ticket.code)
+    assert token != ticket.code
+    assert ticket.opens(token)
+    assert not ticket.opens(ticket.code)
+    with pytest.raises(Refusal, match="used before"):
+        ticket.exchange(ticket.code)
+    assert not ticket.opens(token)
+
+
+def test_a_late_ticket_is_refused_and_takes_nothing_back() -> None:
+    ticket = Ticket(0.05)
+    token = ticket.exchange(ticket.code)
+    time.sleep(0.1)
+    with pytest.raises(Refusal, match="no address"):
+        ticket.exchange(ticket.code)
+    assert ticket.opens(token)
+
+
+@pytest.mark.parametrize("code", ["", "x", None, "\ud800"])
+def test_a_server_that_opened_no_browser_takes_no_ticket(client: Any, code: str | None) -> None:
+    answer = client.post("/api/ticket", {"ticket": code}, X_Poolgrad_Token=None)
+    assert (answer.status, answer.code) == (401, "ticket")
+    foreign = client.post("/api/ticket", {"ticket": code}, X_Poolgrad_Token=None, Origin="http://evil.example")
+    assert (foreign.status, foreign.code) == (403, "origin")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import ml_dtypes
@@ -41,6 +42,7 @@ def test_catalogue_gallery_and_first_page(client: Any) -> None:
     graphs = client.get("/api/gallery").json["graphs"]
     assert len(graphs) == 10
     first = client.get("/api/page").json
+    assert re.fullmatch("[0-9a-f]{16}", first.pop("start"))
     assert first == {"name": None, "graph": graphs[0]["graph"], "from": "gallery"}
 
 

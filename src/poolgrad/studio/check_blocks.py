@@ -13,7 +13,7 @@ from poolgrad import raw_ops
 from . import problems, sources
 from .checked import Checked, CheckedGraph, Known, shape_fits, text_problem
 from .problems import Problem
-from .property_text import TextError, list_text, shown
+from .property_text import TextError, list_text, parse, shown
 
 Array = npt.NDArray[Any]
 
@@ -98,7 +98,9 @@ def _check_op(checked: CheckedGraph, item: Checked, fed: Mapping[str, Known]) ->
             if problem.fix is None or problem.pin is None:
                 return
             if problem.code == "property":
-                arguments[problem.pin] = problem.fix.patch[0]["set"][2]
+                kinds = {known.name: known.kind for known in item.block.properties}
+                edits = [edit["set"] for edit in problem.fix.patch]
+                arguments.update((name, parse(name, kinds[name], text)) for _, name, text in edits if name in kinds)
             elif problem.code == "shape" and isinstance(arguments[problem.pin], raw_ops.Spec):
                 shape = tuple(int(size) for size in list_text(problem.expected).split(","))
                 arguments[problem.pin] = raw_ops.Spec(shape, arguments[problem.pin].dtype)

@@ -36,12 +36,25 @@ def python_source(graph: Graph, target: str, files: Mapping[str, npt.NDArray[Any
     checked = check(graph, files)
     if checked.problems:
         raise ExportError(checked.problems)
-    return "\n".join(_Script(checked, target).lines()) + "\n"
+    return "\n".join(_Script(checked, target, _with_nan(checked, files)).lines()) + "\n"
+
+
+def _with_nan(checked: CheckedGraph, files: Mapping[str, npt.NDArray[Any]]) -> set[str]:
+    """The blocks that hold a NaN or that one reaches; blocks come after those that feed them."""
+    found: set[str] = set()
+    for name, item in checked.blocks.items():
+        holds = item.source is not None and any(number != number for number in item.source.values)
+        if item.source is not None and item.source.kind == "file" and "float" in item.source.dtype:
+            array = files[item.source.file]
+            holds = bool((array != array).any())
+        if holds or any(block in found for block, _ in item.inputs.values()):
+            found.add(name)
+    return found
 
 
 class _Script:
-    def __init__(self, checked: CheckedGraph, target: str) -> None:
-        self.checked, self.tensorflow = checked, target == "tensorflow"
+    def __init__(self, checked: CheckedGraph, target: str, with_nan: set[str]) -> None:
+        self.checked, self.tensorflow, self.with_nan = checked, target == "tensorflow", with_nan
         self.names: dict[str, str] = {}
 
     def lines(self) -> list[str]:
@@ -155,7 +168,7 @@ class _Script:
             note = []
         if self.tensorflow:
             assert item.plan is not None
-            note += [f"# {line}" for line in tensorflow_notes.notes(item.plan)]
+            note += [f"# {line}" for line in tensorflow_notes.notes(item.plan, item.node.id in self.with_nan)]
         call = f"{'tf.' if self.tensorflow else ''}raw_ops.{op.name}"
         given = [f"    {name}={value}," for name, value in arguments.items()]
         return [*note, f"{self.names[item.node.id]} = {call}(", *given, ")"]

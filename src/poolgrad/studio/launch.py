@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import logging
 import os
 import re
 import secrets
@@ -22,12 +23,14 @@ from starlette.types import ASGIApp
 
 from . import StudioError, pages
 from .runner import Runner
-from .security import Guard
+from .security import Guard, Ticket
 from .server import TYPES, Studio, application
 
 DEFAULT_PORT = 7677
 #: How many ports after the default one are tried.
 _NEXT_PORTS = 50
+#: A browser that was not running may take a while to come up.
+_TICKET_SECONDS = 120.0
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -85,19 +88,21 @@ def configuration(app: ASGIApp) -> uvicorn.Config:
 class _Server(uvicorn.Server):
     """Prints the address once it answers, and ends a running kernel at the first Ctrl-C."""
 
-    def __init__(self, config: uvicorn.Config, runner: Runner, address: str, open_browser: bool) -> None:
+    def __init__(self, config: uvicorn.Config, runner: Runner, address: str, opened: str | None) -> None:
         super().__init__(config)
-        self._runner, self._address, self._open = runner, address, open_browser
+        self._runner, self._address, self._opened = runner, address, opened
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         print(f"poolgrad studio: {self._address}\nStop it with Ctrl-C.", flush=True)
         threading.Thread(target=self._runner.warm, daemon=True).start()
-        if self._open:
-            threading.Thread(target=webbrowser.open, args=(self._address,), daemon=True).start()
+        if self._opened is not None:
+            threading.Thread(target=webbrowser.open, args=(self._opened,), daemon=True).start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._runner.close()
+        # Answers under way have a second to end, then they are cut off: that is meant, and no error to print.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         super().handle_exit(sig, frame)
 
 
@@ -116,10 +121,12 @@ def serve(page: str | Path | None, host: str, port: int | None, open_browser: bo
     token = secrets.token_urlsafe(32)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     runner = Runner()
-    app = application(Studio(runner, first, files), Guard.of(token, host, number, allow_host))
-    server = _Server(
-        configuration(app), runner, f"http://{shown}:{number}/#token={token}", open_browser and _has_display()
-    )
+    # Other users of this machine can read the command line of the browser that is opened, so the token is not in it.
+    ticket = Ticket(_TICKET_SECONDS) if open_browser and _has_display() else None
+    app = application(Studio(runner, first, files), Guard.of(token, host, number, allow_host, ticket))
+    address = f"http://{shown}:{number}/#"
+    opened = None if ticket is None else f"{address}ticket={ticket.code}"
+    server = _Server(configuration(app), runner, f"{address}token={token}", opened)
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         try:
             server.run(sockets=[listening])

@@ -50,9 +50,18 @@ def from_library(error: Exception, graph: Graph, node: Node, block: Block) -> Pr
     known = next((item for item in block.properties if item.name == argument), None)
     if known is None:
         return Problem(node.id, None, "value", str(error), expected, got)
-    choice = nearest_choice(known.choices, (got or "").strip("'\""))
-    fix = property_fix(node, known.name, choice) if choice else None
-    return Problem(node.id, known.name, "property", str(error), expected, got, fix)
+    return Problem(
+        node.id, known.name, "property", str(error), expected, got, _attribute_fix(node, block, known.name, got)
+    )
+
+
+def _attribute_fix(node: Node, block: Block, name: str, got: str | None) -> Fix | None:
+    known = {item.name: item for item in block.properties}
+    if name == "seed" and "deterministic" in known:
+        # New blocks have a seed and are deterministic; whoever unticks that wants fresh numbers, which take no seed.
+        return properties_fix("Set seed and seed2 to 0", node, {"seed": "0", "seed2": "0"})
+    choice = nearest_choice(known[name].choices, (got or "").strip("'\""))
+    return property_fix(node, name, choice) if choice else None
 
 
 def nearest_choice(choices: tuple[str, ...], text: str) -> str | None:
@@ -68,14 +77,20 @@ def nearest_choice(choices: tuple[str, ...], text: str) -> str | None:
 
 
 def property_fix(node: Node, name: str, text: str) -> Fix:
-    edits: list[Mapping[str, Any]] = [{"set": [node.id, name, text]}]
+    return properties_fix(f"Set {name} to {text}", node, {name: text})
+
+
+def properties_fix(label: str, node: Node, texts: Mapping[str, str]) -> Fix:
+    """Set properties, and take them out of the attributes as text, which would win."""
+    edits: list[Mapping[str, Any]] = [{"set": [node.id, name, text]} for name, text in texts.items()]
     try:
         attributes = split_attributes(node.properties.get("attrs", ""))
     except TextError:  # A problem of its own.
         attributes = {}
-    if attributes.pop(name, None) is not None:
-        edits.append({"set": [node.id, "attrs", join_attributes(attributes)]})
-    return Fix(f"Set {name} to {text}", tuple(edits))
+    kept = {name: text for name, text in attributes.items() if name not in texts}
+    if kept != attributes:
+        edits.append({"set": [node.id, "attrs", join_attributes(kept)]})
+    return Fix(label, tuple(edits))
 
 
 def shape_fix(graph: Graph, target: tuple[str, str], expected: str) -> Fix | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hmac
+import secrets
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +18,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+#: The one request that needs no token: it brings a ticket instead.
+TICKET_PATH = "/api/ticket"
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -39,6 +44,35 @@ def refusal_response(refusal: Refusal, extra: dict[str, Any] | None = None) -> J
     return JSONResponse({"error": error, **(extra or {})}, refusal.status, headers=headers)
 
 
+class Ticket:
+    """A code that is exchanged once, soon, for a token: others can read a browser's command line, which has only this.
+
+    The browser always presents it. If somebody was faster, it is the second one, and the token given is taken back.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.code = secrets.token_urlsafe(32)
+        self._deadline = time.monotonic() + seconds
+        self._token: str | None = None
+        self._spent = False
+        self._lock = threading.Lock()
+
+    def exchange(self, code: str) -> str:
+        with self._lock:
+            late = time.monotonic() > self._deadline
+            if late or not hmac.compare_digest(code.encode(errors="replace"), self.code.encode()):
+                raise Refusal(401, "ticket", "this is no address that the studio has just opened")
+            if self._spent:
+                self._token = None
+                raise Refusal(401, "ticket", "this address was used before; open the one that the terminal printed")
+            self._spent, self._token = True, secrets.token_urlsafe(32)
+            return self._token
+
+    def opens(self, token: str) -> bool:
+        given = self._token
+        return given is not None and hmac.compare_digest(token.encode(), given.encode())
+
+
 @dataclass(frozen=True)
 class Guard:
     """Hosts are exact ``name:port`` texts: a foreign name that resolves to this machine is refused (DNS rebinding)."""
@@ -46,15 +80,18 @@ class Guard:
     token: str
     hosts: frozenset[str]
     origins: frozenset[str] = field(default_factory=frozenset)
+    ticket: Ticket | None = None
 
     @classmethod
-    def of(cls, token: str, host: str, port: int, allow_host: Iterable[str] = ()) -> Guard:
+    def of(
+        cls, token: str, host: str, port: int, allow_host: Iterable[str] = (), ticket: Ticket | None = None
+    ) -> Guard:
         names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
         own = {f"{name}:{port}" for name in names} | ({*names} if port == 80 else set())
         allowed = {name.lower() for name in allow_host}
         # A tunnel may end in https; on this machine the page is plain http.
         origins = {f"http://{name}" for name in own | allowed} | {f"https://{name}" for name in allowed}
-        return cls(token, frozenset(own | allowed), frozenset(origins))
+        return cls(token, frozenset(own | allowed), frozenset(origins), ticket)
 
     def check(self, path: str, headers: Headers) -> None:
         """Raise `Refusal` unless the request is from this page or from someone who has the token."""
@@ -68,7 +105,9 @@ class Guard:
             raise Refusal(403, "origin", "requests from other pages are refused")
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             raise Refusal(403, "origin", "requests from other sites are refused")
-        if not hmac.compare_digest(headers.get("x-poolgrad-token", "").encode(), self.token.encode()):
+        token = headers.get("x-poolgrad-token", "")
+        known = hmac.compare_digest(token.encode(), self.token.encode())
+        if path != TICKET_PATH and not known and not (self.ticket is not None and self.ticket.opens(token)):
             raise Refusal(401, "token", "open the address that the terminal printed; it carries the token")
 
     def around(self, app: ASGIApp) -> Callable[[Scope, Receive, Send], Awaitable[None]]:

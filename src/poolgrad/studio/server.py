@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,13 +12,13 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from . import catalogue, export, limits, pages, tensors
 from .graph import Graph, GraphError, read_graph
 from .runner import Runner
-from .security import Guard, Refusal, refusal_response
+from .security import TICKET_PATH, Guard, Refusal, Ticket, refusal_response
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -37,6 +38,8 @@ class Studio:
 
     def __init__(self, runner: Runner, page: pages.Page, bundle: Mapping[str, bytes]) -> None:
         self.runner, self.page, self.bundle = runner, page, bundle
+        # Tells one start of the server from another: the page takes a file of the command line once for each.
+        self.start = secrets.token_hex(8)
 
     async def static(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -53,7 +56,8 @@ class Studio:
         return _json({"graphs": pages.gallery()})
 
     async def first_page(self, request: Request) -> Response:
-        return _json({"name": self.page.name, "graph": self.page.graph, "from": self.page.origin})
+        page = self.page
+        return _json({"name": page.name, "graph": page.graph, "from": page.origin, "start": self.start})
 
     async def run(self, request: Request) -> Response:
         graph = _graph(await _json_body(request))
@@ -88,8 +92,7 @@ class Studio:
         if form == "csv":
             if array.size > limits.CSV_ELEMENTS:
                 raise Refusal(413, "size", "too many elements for CSV; take .npy", array.size, limits.CSV_ELEMENTS)
-            text = await run_in_threadpool(tensors.csv_text, array)
-            return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+            return StreamingResponse(tensors.csv_parts(array), media_type="text/csv; charset=utf-8", headers=headers)
         if form == "npy" and array.dtype == tensors.BFLOAT16:
             headers["X-Poolgrad-Note"] = tensors.BFLOAT16_NOTE
         data = tensors.npy_bytes(array) if form == "npy" else tensors.raw_bytes(array)
@@ -116,8 +119,14 @@ class Studio:
 
 def application(studio: Studio, guard: Guard) -> Callable[..., Awaitable[None]]:
     """The ASGI application: Starlette's routes behind the guard, every refusal as JSON."""
+
+    async def ticket(request: Request) -> Response:
+        code = (await _json_body(request)).get("ticket")
+        return _json({"token": (guard.ticket or Ticket(0)).exchange(str(code))})
+
     routes = [
         Route("/", studio.static),
+        Route(TICKET_PATH, ticket, methods=["POST"]),
         Route("/api/catalogue", studio.catalogue),
         Route("/api/gallery", studio.gallery),
         Route("/api/page", studio.first_page),

@@ -17,6 +17,8 @@ from .worker import receive, send
 
 Array = npt.NDArray[Any]
 WORKER = (sys.executable, "-P", "-m", "poolgrad.studio.worker")
+#: Importing the library takes half a second; on a busy machine several.
+START_SECONDS = 8.0
 
 
 class WorkerDied(RuntimeError):
@@ -60,8 +62,8 @@ class Permit:
 class Worker:
     """One worker process at a time, which serves one call at a time."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = command
+    def __init__(self, command: Sequence[str], start_seconds: float = START_SECONDS) -> None:
+        self._command, self._start_seconds = command, start_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._permit: Permit | None = None
         self._closed = False
@@ -122,11 +124,20 @@ class Worker:
             except OSError as error:
                 raise WorkerDied("crashed", f"the worker process cannot be started: {error.strerror}") from None
             self._process = process
+        timer = threading.Timer(self._start_seconds, self._give_up, (process, permit))
+        timer.daemon = True
+        timer.start()
         try:
             receive(process.stdout)  # type: ignore[arg-type]
         except (EOFError, ValueError):
             raise self._death(process, permit) from None
+        finally:
+            timer.cancel()
         return process
+
+    def _give_up(self, process: subprocess.Popen[bytes], permit: Permit) -> None:
+        permit.end("time", f"the worker process did not start within {self._start_seconds:g} s and was stopped")
+        process.kill()
 
     def _drop(self) -> None:
         process, self._process = self._process, None

@@ -1,9 +1,7 @@
 // "Add its gradient": the gradient block of a pooling block, wired as the op table says.
 import { addBlock, blockOf, connect, makeBlock, setProperty, typeOf, wireInto } from "./graph.ts";
+import { freePlace, type Sizes } from "./place.ts";
 import type { Block, Catalogue, End, Graph } from "./types.ts";
-
-export interface Size { readonly width: number; readonly height: number }
-export type Sizes = (id: string) => Size;
 
 export interface GradientOptions {
   readonly fill: "ones" | "one-hot";
@@ -36,7 +34,8 @@ export function addGradient(graph: Graph, catalogue: Catalogue, id: string, opti
     now = connect(now, { from: source, to: [made.id, "tensor"] });
     return [made.id, "shape"];
   };
-  const gradient = add(rule.op, block.x + 620, top);
+  // Beside the block, so that what both share goes straight across; its other inputs stand below.
+  const gradient = add(rule.op, block.x + 620, block.y);
   for (const name of rule.copy) if (block.properties[name] !== undefined) now = setProperty(now, gradient.id, name, block.properties[name]);
   if (block.properties.attrs) now = setProperty(now, gradient.id, "attrs", block.properties.attrs);
   const first = typeOf(catalogue, block.op)!.outputs[0]!.name;
@@ -49,7 +48,7 @@ export function addGradient(graph: Graph, catalogue: Catalogue, id: string, opti
       from = feeding && shapeOf(feeding, block.x, top);
     } else {
       const shape = shapeOf([id, first], block.x, top + 120);
-      const tensor = add("Tensor", block.x + 290, top + 60);
+      const tensor = add("Tensor", block.x + 310, top);
       now = setProperty(now, tensor.id, "fill", options.fill);
       if (options.dtype) now = setProperty(now, tensor.id, "dtype", options.dtype);
       if (options.fill === "one-hot" && options.shape) now = setProperty(now, tensor.id, "position", options.shape.map((size) => Math.floor(size / 2)).join(","));
@@ -62,18 +61,3 @@ export function addGradient(graph: Graph, catalogue: Catalogue, id: string, opti
 }
 
 const same = (a: End | undefined, b: End): boolean => a !== undefined && a[0] === b[0] && a[1] === b[1];
-
-/** Moves a block down until it overlaps none. */
-export function freePlace(graph: Graph, block: Block, sizes: Sizes): { x: number; y: number } {
-  const own = sizes(block.id);
-  let { y } = block;
-  for (let tries = 0; tries < 200; tries += 1) {
-    const hit = graph.blocks.find((other) => {
-      const size = sizes(other.id);
-      return block.x < other.x + size.width + 16 && other.x < block.x + own.width + 16 && y < other.y + size.height + 16 && other.y < y + own.height + 16;
-    });
-    if (!hit) break;
-    y = Math.round(hit.y + sizes(hit.id).height + 24);
-  }
-  return { x: block.x, y };
-}

@@ -10,6 +10,19 @@ export const wireInto = (graph: Graph, block: string, pin: string): Wire | undef
 export const sameEnd = (a: End, b: End): boolean => a[0] === b[0] && a[1] === b[1];
 export const tensorKey = (end: End): string => `${end[0]}/${end[1]}`;
 
+const wiredBy = new WeakMap<readonly Wire[], Map<string, string>>();
+
+/** The wired pins of a block, names with a space between; worked out once for a set of wires. */
+export function wiredPins(graph: Graph, block: string): string {
+  let pins = wiredBy.get(graph.wires);
+  if (!pins) {
+    pins = new Map();
+    for (const { to: [id, pin] } of graph.wires) pins.set(id, `${pins.has(id) ? `${pins.get(id)} ` : ""}${pin}`);
+    wiredBy.set(graph.wires, pins);
+  }
+  return pins.get(block) ?? "";
+}
+
 export function newId(graph: Graph, prefix = "b"): string {
   const taken = new Set(graph.blocks.map((block) => block.id));
   for (let n = graph.blocks.length + 1; ; n += 1) if (!taken.has(`${prefix}${n}`)) return `${prefix}${n}`;
@@ -33,6 +46,10 @@ export function removeBlocks(graph: Graph, ids: ReadonlySet<string>): Graph {
     wires: graph.wires.filter((wire) => !ids.has(wire.from[0]) && !ids.has(wire.to[0])),
   };
 }
+
+/** Whether two states of a block differ in nothing but its place. */
+export const onlyMoved = (a: Block, b: Block): boolean =>
+  a === b || (a.id === b.id && a.op === b.op && a.properties === b.properties && a.label === b.label && a.ui === b.ui);
 
 export function moveBlocks(graph: Graph, places: ReadonlyMap<string, { x: number; y: number }>): Graph {
   let moved = false;

@@ -2,8 +2,11 @@
 import type { Catalogue, GalleryEntry, Graph, Problem, RunResult } from "../model/types.ts";
 
 const TOKEN = "poolgrad-token";
+/** A name that no other page has. */
+export const randomName = (): string => [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(16)).join("");
+
 /** Names this page among the open ones, so that its Stop ends its own run only. */
-const TAB = [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(16)).join("");
+const TAB = randomName();
 
 export class ApiError extends Error {
   constructor(readonly status: number, readonly code: string, message: string, readonly problems: readonly Problem[] = []) {
@@ -11,21 +14,26 @@ export class ApiError extends Error {
   }
 }
 
-/** Takes the token out of the address bar, so that it is not copied along with the address. True if it is a new one. */
-export function takeToken(): boolean {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token === null) return false;
-  const isNew = token !== sessionStorage.getItem(TOKEN);
-  sessionStorage.setItem(TOKEN, token);
+/** Takes the token, or the ticket that is exchanged for one, out of the address bar, so that it is not copied along with the
+ * address. True if the page has a new token. */
+export async function takeToken(): Promise<boolean> {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const ticket = given.get("ticket");
+  if (ticket === null && given.get("token") === null) return false;
   history.replaceState(null, "", location.pathname);
+  const token = given.get("token") ?? await exchanged(ticket!);
+  const isNew = token !== null && token !== sessionStorage.getItem(TOKEN);
+  if (isNew) sessionStorage.setItem(TOKEN, token);
   return isNew;
 }
 
-/** Tells one start of the server from another: 32 bits of the token's FNV-1a hash, which give the 256 bits of the token itself to nobody. */
-export function serverMark(): string {
-  let hash = 0x811c9dc5;
-  for (const letter of sessionStorage.getItem(TOKEN) ?? "") hash = Math.imul(hash ^ letter.charCodeAt(0), 0x01000193) >>> 0;
-  return hash.toString(16);
+/** The browser was opened with a ticket that works once; without a token the first request says what to do. */
+async function exchanged(ticket: string): Promise<string | null> {
+  try {
+    return ((await (await post("ticket", { ticket })).json()) as { token: string }).token;
+  } catch {
+    return null;
+  }
 }
 
 async function request(path: string, options: RequestInit = {}): Promise<Response> {
@@ -47,7 +55,7 @@ async function request(path: string, options: RequestInit = {}): Promise<Respons
 const post = (path: string, body: unknown, options: RequestInit = {}): Promise<Response> =>
   request(path, { ...options, method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
-export interface Page { readonly name: string | null; readonly graph: Graph; readonly from: "file" | "gallery" }
+export interface Page { readonly name: string | null; readonly graph: Graph; readonly from: "file" | "gallery"; readonly start: string /* tells one start of the server from another */ }
 export interface Upload { readonly file: string; readonly name: string; readonly shape: readonly number[]; readonly dtype: string; readonly elements: number }
 
 export const api = {

@@ -1,7 +1,8 @@
 // The state of the page: the document with its history, what is selected, the last result, and what is open on top.
 import { begin, record, redo, undo, type History } from "../model/history.ts";
-import { addBlock, applyEdits, connect, copyOf, emptyGraph, makeBlock, paste, removeBlocks, tensorKey, typeOf } from "../model/graph.ts";
-import { addGradient, freePlace, type Size } from "../model/gradient.ts";
+import { addBlock, applyEdits, connect, copyOf, emptyGraph, makeBlock, onlyMoved, paste, removeBlocks, tensorKey, typeOf } from "../model/graph.ts";
+import { addGradient } from "../model/gradient.ts";
+import { copyOffset, expectedSize, FIRST_PIN, freeSpot, shapedFor, startingShape, type Area, type Place, type Size } from "../model/place.ts";
 import { axesOf, gradientKeys, groupsOf, type Group } from "../model/relations.ts";
 import { sizeProblem } from "../model/reading.ts";
 import type { Header } from "../model/npy.ts";
@@ -9,7 +10,14 @@ import type { Loose } from "../model/wiring.ts";
 import type { BlockType, Catalogue, Edit, End, GalleryEntry, Graph, Problem, RunResult, Wire } from "../model/types.ts";
 import { Store } from "./store.ts";
 
-export interface PaletteRequest { readonly screen: { x: number; y: number }; readonly place: { x: number; y: number }; readonly loose: (Loose & { end: End }) | null }
+export interface PaletteRequest {
+  readonly screen: Place;
+  readonly place: Place;          // on the canvas
+  readonly exact: boolean;        // a person pointed there
+  readonly view: Area;            // the part of the canvas that is in sight
+  readonly near: string | null;   // block that the new one belongs to
+  readonly loose: (Loose & { end: End }) | null;
+}
 /** A .npy file to be opened into a Tensor block: `header` is read already; over the limit a crop is asked for. */
 export interface OpenRequest { readonly block: string; readonly file: File; readonly header: Header }
 
@@ -88,8 +96,13 @@ export function addFromPalette(op: string, pin: string | null, request: PaletteR
   const { catalogue } = app.get();
   const graph = graphNow();
   const type = typeOf(catalogue, op)!;
-  const made = makeBlock(graph, type, request.place.x, request.place.y);
-  const block = request.loose ? made : { ...made, ...freePlace(graph, made, sizeOf) };
+  const size = expectedSize(type);
+  // A loose end comes to lie at the new block's pin.
+  const { x, y } = request.place;
+  const wanted = request.loose ? { x: request.loose.direction === "in" ? x - size.width : x, y: y - FIRST_PIN } : request.place;
+  const spot = freeSpot(graph, wanted, size, sizeOf, request.view, request.exact);
+  const block = shapedFor(makeBlock(graph, type, spot.x, spot.y), type, startingShape(graph, catalogue, request.near));
+  drawnSizes.set(block.id, size);
   let next = addBlock(graph, block);
   if (request.loose && pin !== null) {
     const wire: Wire = request.loose.direction === "out" ? { from: request.loose.end, to: [block.id, pin] } : { from: [block.id, pin], to: request.loose.end };
@@ -128,10 +141,12 @@ export function removeSelected(): void {
 
 export const selectedCopy = (): Graph => copyOf(graphNow(), app.get().selected);
 
-export function pastePiece(piece: Graph, dx = 40, dy = 40): void {
-  const done = paste(graphNow(), piece, dx, dy);
+export function pastePiece(piece: Graph): void {
+  if (piece.blocks.length === 0) return;
+  const { x, y } = copyOffset(graphNow(), piece, sizeOf);
+  const done = paste(graphNow(), piece, x, y);
   if (!edit(done.graph)) return;
-  select(done.ids);
+  app.set({ selected: new Set(done.ids), reveal: done.ids[0]! });
   say(`${done.ids.length} block${done.ids.length === 1 ? "" : "s"} pasted`);
 }
 
@@ -144,11 +159,17 @@ export interface Derived {
 
 let memo: { graph: Graph; result: RunResult | null; catalogue: Catalogue; value: Derived } | null = null;
 
-/** What follows from graph and result together; worked out once for each pair. */
+const sameButPlaces = (a: Graph, b: Graph): boolean =>
+  a.wires === b.wires && a.blocks.length === b.blocks.length && a.blocks.every((block, n) => onlyMoved(block, b.blocks[n]!));
+
+/** What follows from graph and result together; worked out once for each pair, and not again when blocks only move. */
 export function derived(state: AppState): Derived {
   const { result, catalogue } = state;
   const graph = state.history.present;
-  if (memo && memo.graph === graph && memo.result === result && memo.catalogue === catalogue) return memo.value;
+  if (memo && memo.result === result && memo.catalogue === catalogue && (memo.graph === graph || sameButPlaces(memo.graph, graph))) {
+    memo.graph = graph;
+    return memo.value;
+  }
   const groups = groupsOf(graph, catalogue, result?.blocks ?? {});
   const value: Derived = { groups, axes: axesOf(groups), gradients: gradientKeys(graph, catalogue), problems: problemsBy(result) };
   memo = { graph, result, catalogue, value };

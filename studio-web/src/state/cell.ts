@@ -126,15 +126,21 @@ export function nextCell(by: 1 | -1 = 1): void {
 const BEAT_MS = 420;
 let timer: ReturnType<typeof setInterval> | undefined;
 
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+/** Whoever asked for less motion sees one step of the sweep at a time, each on request. */
+export const playSteps = (): boolean => still.matches;
+
 export function play(on: boolean): void {
   clearInterval(timer);
+  if (on && playSteps() && activeCell(cellStore.get()) !== null) return nextCell();
   if (on && activeCell(cellStore.get()) === null) {
     const first = startCell();
     if (first) goTo(first);
   }
   const cell = activeCell(cellStore.get());
-  cellStore.set({ playing: on && cell !== null, pinned: cell });
-  if (on && cell) timer = setInterval(() => (cellStore.get().playing ? nextCell() : clearInterval(timer)), BEAT_MS);
+  const moves = on && !playSteps();
+  cellStore.set({ playing: moves && cell !== null, pinned: cell });
+  if (moves && cell) timer = setInterval(() => (cellStore.get().playing ? nextCell() : clearInterval(timer)), BEAT_MS);
 }
 
 /** Play without a chosen cell begins with the first pooled tensor: one sees the window travel. */

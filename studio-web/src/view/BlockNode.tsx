@@ -1,9 +1,9 @@
 // A block on the canvas: its name, its typed pins with what is wrong at them, its properties at a glance, and what it gives.
 import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
 import { memo } from "react";
-import { typeOf, wireInto } from "../model/graph.ts";
+import { typeOf, wiredPins } from "../model/graph.ts";
 import { isShown } from "../model/properties.ts";
-import type { Block, BlockType, Kind, Problem } from "../model/types.ts";
+import type { Block, BlockType, Kind, Problem, Property } from "../model/types.ts";
 import { app, derived, mend, select } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
 import { BlockPicture } from "./BlockPicture.tsx";
@@ -11,6 +11,9 @@ import { BlockPicture } from "./BlockPicture.tsx";
 export type BlockNodeType = Node<{ block: Block }, "block">;
 
 const NO_PROBLEMS: readonly Problem[] = [];
+/** Whether the result below says the property again: the shape and dtype of a tensor, the numbers of a shape or sequence. */
+const isSeen = ({ kind, name }: Property, type: BlockType): boolean =>
+  ["shape", "dtype"].includes(kind) || (name === "values" && type.outputs.every((output) => output.kind !== "tensor"));
 /** Properties that are not told on the block itself: long or technical ones stay in the inspector. */
 const HIDDEN = new Set(["file", "file_name", "attrs"]);
 
@@ -86,8 +89,10 @@ export function Problems({ problems }: { problems: readonly Problem[] }) {
 
 /** The properties that matter now, as text; a click goes to the field in the inspector. */
 function Summary({ block, type }: { block: Block; type: BlockType }) {
-  const graph = useStore(app, (state) => state.history.present);
-  const shown = type.properties.filter((property) => !wireInto(graph, block.id, property.name) && !HIDDEN.has(property.name) && isShown(property, block, type) && worthSaying(block, property.name, property.default, type));
+  // As a text, so that a change elsewhere in the graph draws no block anew.
+  const wired = useStore(app, (state) => wiredPins(state.history.present, block.id));
+  const ran = useStore(app, (state) => state.result?.blocks[block.id]?.status === "ok");
+  const shown = type.properties.filter((property) => !wired.split(" ").includes(property.name) && !(ran && isSeen(property, type)) && !HIDDEN.has(property.name) && isShown(property, block, type) && worthSaying(block, property.name, property.default, type));
   const { attrs } = block.properties;
   if (shown.length === 0 && !attrs) return null;
   return (
@@ -104,10 +109,11 @@ function Summary({ block, type }: { block: Block; type: BlockType }) {
 }
 
 
-/** Flags and numbers at their defaults say nothing; shapes, sizes and formats always do. */
+/** Flags, numbers and the layout at their defaults say nothing; sizes always do. Typed numbers say by themselves that they are. */
 function worthSaying(block: Block, name: string, normal: string, type: BlockType): boolean {
   const text = block.properties[name] ?? normal;
   if (text === "") return false;
   const kind = type.properties.find((property) => property.name === name)!.kind;
-  return !(["flag", "integer", "paddings"].includes(kind) && text === normal);
+  if (name === "fill" && text === "values") return false;
+  return !((["flag", "integer", "paddings"].includes(kind) || name === "data_format") && text === normal);
 }

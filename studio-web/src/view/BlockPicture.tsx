@@ -7,8 +7,8 @@ import { app } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
 import { HeatMap, Numbers } from "./HeatMap.tsx";
 
-export const BLOCK_ROOM: Room = { width: 236, height: 176, largestCell: 30 };
-export const VIEWER_ROOM: Room = { width: 396, height: 330, largestCell: 46 };
+export const BLOCK_ROOM: Room = { width: 236, height: 160, largestCell: 32 };
+export const VIEWER_ROOM: Room = { width: 396, height: 330, largestCell: 44 };
 
 const isPicture = (info: TensorInfo): boolean => info.kind === "tensor" || info.kind === "indices";
 

@@ -1,8 +1,9 @@
 // The canvas: React Flow shows the document and reports gestures; every change goes through the model.
 import { applyNodeChanges, Background, Controls, ReactFlow, useReactFlow, useNodesInitialized, useStore as useFlowStore, type Connection, type Edge, type FinalConnectionState, type Handle, type NodeChange, type EdgeChange } from "@xyflow/react";
 import { useCallback, useEffect, useMemo, useRef, useState, type DragEvent, type MouseEvent } from "react";
-import { addBlock, connect, makeBlock, moveBlocks, tensorKey, typeOf } from "../model/graph.ts";
+import { addBlock, connect, makeBlock, moveBlocks, onlyMoved, tensorKey, typeOf } from "../model/graph.ts";
 import type { Block, BlockType, End, Graph, Output } from "../model/types.ts";
+import type { Area } from "../model/place.ts";
 import { candidates, wireProblem, type PinEnd } from "../model/wiring.ts";
 import { app, drawnSizes, edit, graphNow, sizeOf, type PaletteRequest } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
@@ -17,20 +18,24 @@ const EDGE_TYPES = { wire: WireEdge };
 /** Below this zoom small text cannot be read; it is not painted, which keeps a page of 200 blocks smooth. */
 const FAR = 0.4;
 const SETTLE_MS = 3000;
+/** Beyond this many dragged together the canvas does not move along at its edge: with 200 a frame took up to 100 ms. */
+const MOST_PANNED = 60;
+/** Between a block that is brought into sight and the edge of the canvas. */
+const EDGE = 16;
 /** Room on the left for the zoom buttons. */
-const FIT = { padding: { top: "24px", right: "24px", bottom: "24px", left: "64px" }, maxZoom: 1.1 } as const;
+const FIT = { padding: { top: "16px", right: "24px", bottom: "16px", left: "64px" }, maxZoom: 1.1 } as const;
 
 export const pinEnd = (handle: { nodeId: string; id?: string | null; type: string }): PinEnd => ({ end: [handle.nodeId, handle.id ?? ""], direction: handle.type === "source" ? "out" : "in" });
 
 const cache = new WeakMap<Block, BlockNodeType>();
 
-/** Unchanged blocks give the same node object, so React Flow skips them. */
+/** Unchanged blocks give the same node object, so React Flow skips them; moved ones keep their data, so that they are not drawn anew. */
 function toNode(block: Block, selected: boolean, before: BlockNodeType | undefined): BlockNodeType {
   const known = before && before.data.block === block ? before : cache.get(block);
   if (known && Boolean(known.selected) === selected && known.position.x === block.x && known.position.y === block.y) return known;
   const node: BlockNodeType = {
     ...(before ?? { type: "block" }), id: block.id, type: "block", position: { x: block.x, y: block.y }, selected,
-    data: before?.data.block === block ? before.data : { block }, ariaLabel: `${block.label ? `${block.label}, ` : ""}${block.op} block`,
+    data: before && onlyMoved(before.data.block, block) ? before.data : { block }, ariaLabel: `${block.label ? `${block.label}, ` : ""}${block.op} block`,
   };
   cache.set(block, node);
   return node;
@@ -76,6 +81,7 @@ export function Canvas() {
   // Heat-maps arrive a moment after the blocks and make them taller: the view follows until they are there or a person moves it.
   const fitUntil = useRef(0);
   const stopFitting = useCallback(() => { fitUntil.current = 0; }, []);
+  const follow = useRef(() => {});
   useEffect(() => {
     if (fitted.current === fitRequest) return undefined;
     if (graph.blocks.length === 0) {
@@ -87,7 +93,8 @@ export function Canvas() {
     if (!ready) return undefined;
     fitted.current = fitRequest;
     fitUntil.current = performance.now() + SETTLE_MS;
-    void flow.fitView(FIT);
+    follow.current = () => void flow.fitView(FIT);
+    follow.current();
     return undefined;
   }, [ready, fitRequest, flow, graph.blocks.length]);
 
@@ -104,7 +111,7 @@ export function Canvas() {
         else selection.delete(change.id);
       }
     }
-    if (performance.now() < fitUntil.current && changes.some((change) => change.type === "dimensions")) requestAnimationFrame(() => void flow.fitView(FIT));
+    if (performance.now() < fitUntil.current && changes.some((change) => change.type === "dimensions")) requestAnimationFrame(() => follow.current());
     if (places.size > 0) edit(moveBlocks(graphNow(), places), "move");
     if (selection) app.set({ selected: selection });
   }, [flow]);
@@ -114,6 +121,14 @@ export function Canvas() {
     for (const change of changes) if (change.type === "select") change.selected ? next.add(change.id) : next.delete(change.id);
     app.set({ selectedWires: next });
   }, []);
+
+  /** The part of the canvas that a person sees. */
+  const inSight = useCallback((): Area => {
+    const box = frame.current!.getBoundingClientRect();
+    const first = flow.screenToFlowPosition({ x: box.left, y: box.top });
+    const last = flow.screenToFlowPosition({ x: box.right, y: box.bottom });
+    return { ...first, width: last.x - first.x, height: last.y - first.y };
+  }, [flow]);
 
   const isValidConnection = useCallback((wire: Connection | Edge) => {
     const state = app.get();
@@ -138,28 +153,38 @@ export function Canvas() {
       if (fits.length !== 1) return showRefusal(fits.length === 0 ? "No pin of this block fits" : "Several pins fit: end the wire on one of them", screen);
       return edit(connect(graphNow(), from.direction === "out" ? { from: from.end, to: fits[0]! } : { from: fits[0]!, to: from.end }));
     }
-    openPalette(flow.screenToFlowPosition(screen), screen, from);
-  }, [flow]);
+    openPalette({ place: flow.screenToFlowPosition(screen), screen, exact: true, view: inSight(), near: from.end[0], loose: looseEnd(from) });
+  }, [flow, inSight]);
 
   const onDoubleClick = useCallback((event: MouseEvent) => {
     if (!(event.target as Element).classList.contains("react-flow__pane")) return;
     const screen = { x: event.clientX, y: event.clientY };
-    openPalette(flow.screenToFlowPosition(screen), screen, null);
-  }, [flow]);
+    openPalette({ place: flow.screenToFlowPosition(screen), screen, exact: true, view: inSight(), near: null, loose: null });
+  }, [flow, inSight]);
 
-  // A block that was added out of sight is brought into it.
+  // A block that was added out of sight is brought into it, and stays there while its heat-map arrives.
+  const bringIntoSight = useCallback((id: string) => {
+    const node = flow.getNode(id);
+    if (!node) return;
+    const view = inSight();
+    const size = sizeOf(id);
+    // How far to move along one axis; a block larger than the view shows its beginning.
+    const shift = (start: number, length: number, low: number, room: number): number => {
+      const back = Math.min(0, low + room - (start + length + EDGE));
+      return back + Math.max(0, low + EDGE - (start + back));
+    };
+    const { x, y, zoom } = flow.getViewport();
+    const [right, down] = [shift(node.position.x, size.width, view.x, view.width), shift(node.position.y, size.height, view.y, view.height)];
+    if (right !== 0 || down !== 0) void flow.setViewport({ x: x + right * zoom, y: y + down * zoom, zoom });
+  }, [flow, inSight]);
   const reveal = useStore(app, (state) => state.reveal);
   useEffect(() => {
     if (reveal === null || !ready) return;
     app.set({ reveal: null });
-    const node = flow.getNode(reveal);
-    const box = frame.current!.getBoundingClientRect();
-    if (!node) return;
-    const size = sizeOf(reveal);
-    const [first, last] = [flow.flowToScreenPosition(node.position), flow.flowToScreenPosition({ x: node.position.x + size.width, y: node.position.y + Math.min(size.height, 240) })];
-    const inside = first.x >= box.left && first.y >= box.top && last.x <= box.right && last.y <= box.bottom;
-    if (!inside) void flow.fitView(FIT);
-  }, [reveal, ready, flow]);
+    fitUntil.current = performance.now() + SETTLE_MS;
+    follow.current = () => bringIntoSight(reveal);
+    follow.current();
+  }, [reveal, ready, bringIntoSight]);
 
   /** A page or a .npy file from the desktop. */
   const onDrop = useCallback((event: DragEvent) => {
@@ -180,11 +205,14 @@ export function Canvas() {
     const open = (): void => {
       const box = frame.current!.getBoundingClientRect();
       const middle = { x: box.left + box.width / 2 - 180, y: box.top + box.height * 0.22 };
-      openPalette(placeBeside(app.get().selected) ?? flow.screenToFlowPosition({ x: box.left + 64, y: box.top + 40 }), middle, null);
+      const beside = blockBeside(app.get().selected);
+      const corner = flow.screenToFlowPosition({ x: box.left + 64, y: box.top + 40 });
+      const place = beside ? { x: beside.x + sizeOf(beside.id).width + 56, y: beside.y } : corner;
+      openPalette({ place, screen: middle, exact: false, view: inSight(), near: beside?.id ?? null, loose: null });
     };
     addEventListener("poolgrad:palette", open);
     return () => removeEventListener("poolgrad:palette", open);
-  }, [flow]);
+  }, [flow, inSight]);
 
   return (
     <div className={`canvas${far ? " canvas-far" : ""}`} ref={frame} onPointerDown={stopFitting} onWheel={stopFitting}
@@ -193,7 +221,7 @@ export function Canvas() {
         nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onNodesChange={onNodesChange} onEdgesChange={onEdgesChange}
         onConnect={onConnect} onConnectEnd={onConnectEnd} isValidConnection={isValidConnection} connectionRadius={26}
         nodesConnectable={!readOnly} nodesDraggable={!readOnly} zoomOnDoubleClick={false} deleteKeyCode={null} minZoom={0.04} maxZoom={2.5}
-        selectionKeyCode="Shift" multiSelectionKeyCode={["Meta", "Control"]} fitView fitViewOptions={FIT} aria-label="Graph of blocks">
+        autoPanOnNodeDrag={selected.size <= MOST_PANNED} selectionKeyCode="Shift" multiSelectionKeyCode={["Meta", "Control"]} fitView fitViewOptions={FIT} aria-label="Graph of blocks">
         <Background gap={24} size={1.2} />
         <Controls showInteractive={false} position="bottom-left" />
         <ConnectionHint />
@@ -202,15 +230,11 @@ export function Canvas() {
   );
 }
 
-/** Right of the selected block: what is added next usually takes its result. */
-function placeBeside(selected: ReadonlySet<string>): { x: number; y: number } | null {
-  const block = graphNow().blocks.find((entry) => selected.has(entry.id));
-  return block ? { x: block.x + sizeOf(block.id).width + 56, y: block.y } : null;
-}
+/** The new block goes right of the selected one: what is added next usually takes its result. */
+const blockBeside = (selected: ReadonlySet<string>): Block | undefined => graphNow().blocks.find((entry) => selected.has(entry.id));
 
-function openPalette(place: PaletteRequest["place"], screen: PaletteRequest["screen"], from: PinEnd | null): void {
-  if (app.get().readOnly) return;
-  app.set({ palette: { place, screen, loose: from && looseEnd(from) } });
+function openPalette(request: PaletteRequest): void {
+  if (!app.get().readOnly) app.set({ palette: request });
 }
 
 function looseEnd(from: PinEnd): PaletteRequest["loose"] {

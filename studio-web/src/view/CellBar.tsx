@@ -2,7 +2,7 @@
 import { formulaOf, formulaText, type Formula } from "../model/formula.ts";
 import { cells, isKnown } from "../model/windows.ts";
 import { app, graphNow } from "../state/app.ts";
-import { activeCell, cellStore, endOf, nextCell, pin, play } from "../state/cell.ts";
+import { activeCell, cellStore, endOf, nextCell, pin, play, playSteps } from "../state/cell.ts";
 import { useStore } from "../state/store.ts";
 import { tensorAt } from "../state/tensors.ts";
 import { valueText } from "./HeatMap.tsx";
@@ -31,11 +31,11 @@ export function CellBar() {
     <section className="cell-bar" aria-label="Chosen cell">
       <div className="cell-controls">
         <button type="button" className="icon" onClick={() => nextCell(-1)} disabled={!cell} aria-label="Previous cell" title="Previous cell"><Icon name="previous" /></button>
-        <button type="button" className="icon play" onClick={() => play(!playing)} disabled={!hasResult} aria-label={playing ? "Pause the sweep" : "Play: sweep through the cells"} title={playing ? "Pause (P)" : "Play (P): sweep through the cells"}><Icon name={playing ? "pause" : "play"} /></button>
+        <button type="button" className="icon play" onClick={() => play(!playing)} disabled={!hasResult} aria-label={playing ? "Pause the sweep" : playSteps() ? "Step: sweep through the cells" : "Play: sweep through the cells"} title={playing ? "Pause (P)" : playSteps() ? "Step (P): the next cell of the sweep" : "Play (P): sweep through the cells"}><Icon name={playing ? "pause" : "play"} /></button>
         <button type="button" className="icon" onClick={() => nextCell(1)} disabled={!cell} aria-label="Next cell" title="Next cell"><Icon name="next" /></button>
         <button type="button" className="icon" onClick={() => pin(null)} disabled={!pinned} aria-label="Let go of the pinned cell" title="Let go of the pinned cell (Esc)"><Icon name="unpin" /></button>
       </div>
-      {cell ? <CellText cell={cell} pinned={pinned} /> : <p className="cell-idle">Point at a cell to see its window and its arithmetic. <span className="only-wide">A click pins it, arrow keys walk, <kbd>P</kbd> plays.</span></p>}
+      {cell ? <CellText cell={cell} pinned={pinned} /> : <p className="cell-idle">Point at a cell to see its window and its arithmetic. <span className="only-wide">A click pins it, arrow keys walk, <kbd>P</kbd> {playSteps() ? "steps" : "plays"}.</span></p>}
     </section>
   );
 }

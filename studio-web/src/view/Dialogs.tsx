@@ -1,7 +1,8 @@
 // What opens on top of the page. All are native <dialog> elements: focus stays inside and Escape closes.
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { emptyGraph, toText } from "../model/graph.ts";
 import { app, graphNow, openGraph, say } from "../state/app.ts";
+import { otherDrafts } from "../state/drafts.ts";
 import { useStore } from "../state/store.ts";
 import { download, openText } from "./files.ts";
 import { Icon } from "./Icon.tsx";
@@ -55,7 +56,25 @@ function Gallery() {
           </li>
         ))}
       </ul>
+      <Drafts />
     </Frame>
+  );
+}
+
+/** What other tabs of this browser hold, or held when they were closed. */
+function Drafts() {
+  const limits = useStore(app, (state) => state.catalogue.limits);
+  const drafts = useMemo(() => otherDrafts(limits), [limits]);
+  if (drafts.length === 0) return null;
+  return (
+    <section className="drafts">
+      <h3>Drafts of your other tabs</h3>
+      <ul>
+        {drafts.map(({ graph, at }) => (
+          <li key={at}><button type="button" className="link" onClick={() => openGraph(graph)}>{graph.title || "Untitled"}</button> <span className="quiet-text">{graph.blocks.length} block{graph.blocks.length === 1 ? "" : "s"}, {new Date(at).toLocaleString()}</span></li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

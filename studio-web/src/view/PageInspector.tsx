@@ -12,7 +12,7 @@ export function PageInspector() {
   return (
     <>
       <div className="field page-title"><label htmlFor="page-title">Title</label><input id="page-title" type="text" value={graph.title} onChange={(event) => edit({ ...graphNow(), title: event.target.value }, "title")} /></div>
-      <div className="field"><label htmlFor="page-summary">What it shows</label><textarea id="page-summary" rows={5} value={graph.summary} onChange={(event) => edit({ ...graphNow(), summary: event.target.value }, "summary")} /></div>
+      <div className="field"><label htmlFor="page-summary">What it shows</label><textarea id="page-summary" rows={Math.min(12, Math.max(3, Math.ceil(graph.summary.length / 31)))} value={graph.summary} onChange={(event) => edit({ ...graphNow(), summary: event.target.value }, "summary")} /></div>
       {problems.length > 0 && (
         <section>
           <h3>To mend</h3>

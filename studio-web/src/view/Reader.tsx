@@ -30,7 +30,7 @@ export function Reader() {
       <p className="quiet-text">{graph.summary}</p>
       {block && type && (
         <article className="reader-card" aria-label={`Step ${at + 1} of ${order.length}: ${blockName(block.id)}`}>
-          <header><span className="gallery-number">{at + 1}</span><h3>{blockName(block.id)}</h3></header>
+          <header><span className="gallery-number">{at + 1}</span><h3>{blockName(block.id)}</h3>{block.label && <span className="block-op">{type.name}</span>}</header>
           <p className="quiet-text">{type.summary}</p>
           {feeds.length > 0 && <ul className="reader-feeds">{feeds.map((wire) => <li key={wire.to[1]}><b>{wire.to[1]}</b> from {blockName(wire.from[0])}</li>)}</ul>}
           <dl className="summary">{type.properties.filter((property) => block.properties[property.name] && !["file", "attrs"].includes(property.name)).slice(0, 6).map((property) => <div key={property.name}><dt>{property.name}</dt><dd>{block.properties[property.name]}</dd></div>)}</dl>

@@ -10,6 +10,12 @@ export const MARK: Record<Theme, { line: string; halo: string }> = {
   dark: { line: "#ff5fb0", halo: "#10131a" },
 };
 
+/** Cells from this side on have room for a number. */
+export const NUMBER_CELL = 16;
+const numberSize = (side: number): number => Math.min(13, Math.max(8, Math.floor(side * 0.4)));
+/** How far the winner's mark reaches along the edges of its cell: to where the number's line begins. */
+export const winnerFold = (side: number): number => Math.floor((side - numberSize(side)) / 2);
+
 /** Sharp on any screen and up to twice the size on the canvas of blocks. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = Math.min(3, Math.max(2, devicePixelRatio || 1));
@@ -45,8 +51,8 @@ export function paintCells(canvas: HTMLCanvasElement, { montage, grids, captions
   const context = prepare(canvas, montage.width, montage.height);
   const side = montage.cell;
   const line = side >= 7 ? 1 : 0;
-  const fontSize = Math.min(12, Math.max(8, Math.floor(side * 0.36)));
-  const room = side >= 16 ? Math.floor((side - 3) / (fontSize * 0.57)) : 0;
+  const fontSize = numberSize(side);
+  const room = side >= NUMBER_CELL ? Math.floor((side - 3) / (fontSize * 0.57)) : 0;
   const texts = room > 0 ? cellTexts(grids.map((grid) => grid.values), room, Math.max(Math.abs(scale.low), Math.abs(scale.high))) : null;
   grids.forEach((grid, panel) => {
     const corner = origin(montage, panel);
@@ -161,11 +167,16 @@ export function paintMarks(canvas: HTMLCanvasElement, overlay: Overlay): void {
     const column = layout.columns === null ? 0 : Math.floor(index[layout.columns]! / step);
     for (const panel of panelsOf(overlay, index.map((at) => [at, at + 1] as const))) {
       const corner = origin(montage, panel);
-      // A dot in the corner leaves the number in the cell readable.
-      const radius = Math.max(1.5, Math.min(5, montage.cell * 0.16));
-      const inset = Math.min(montage.cell / 2, radius + 3);
+      const [x, y] = [corner.x + column * montage.cell, corner.y + row * montage.cell];
       context.beginPath();
-      context.arc(corner.x + column * montage.cell + inset, corner.y + row * montage.cell + inset, radius, 0, 2 * Math.PI);
+      if (montage.cell >= NUMBER_CELL) {
+        // A folded corner: the number, in the middle third of the cell's height, stays clear of it.
+        const fold = winnerFold(montage.cell);
+        context.moveTo(x, y);
+        context.lineTo(x + fold, y);
+        context.lineTo(x, y + fold);
+        context.closePath();
+      } else context.arc(x + montage.cell / 2, y + montage.cell / 2, Math.max(1.5, montage.cell * 0.25), 0, 2 * Math.PI);
       context.fillStyle = ink.line;
       context.strokeStyle = ink.halo;
       context.lineWidth = 1.5;

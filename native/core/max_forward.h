@@ -128,6 +128,8 @@ class Best {
         S *padded, *phases, *spare = nullptr;  // spare: room for results of planes that are not there
         C* spare_codes = nullptr;
         Range outputs{0, 0}, inner{0, 0};  // of the box
+        std::pair<int64_t, int64_t> joined_plane{-1, -1};  // (outer, depth) and heights that lie side by side in `joined`
+        Range joined_rows{0, 0};
     };
 
     // sink(d, h, values, codes) for every output row of the box, [width][inner]: depth by depth, but for windows of several depths
@@ -135,6 +137,7 @@ class Best {
     template <class Sink>
     void rows(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
         rooms.outputs = box.width;
+        rooms.joined_plane = {-1, -1};
         rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
         if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
         const int64_t length = box.width.size() * rooms.inner.size();
@@ -250,7 +253,7 @@ class Best {
     }
 
     // One source row.
-    void along_width(const Rooms& rooms, int64_t outer, int64_t d, int64_t h, V* values, C* codes) const {
+    void along_width(Rooms& rooms, int64_t outer, int64_t d, int64_t h, V* values, C* codes) const {
         if (side_by_side_)
             return planes_along_width(rooms, outer, d, h, values, codes);
         const S* row = static_cast<const S*>(call_.source) + space_.input_at(outer, d, h, 0) + rooms.inner.first;
@@ -266,17 +269,43 @@ class Best {
         best_of_rows<coded>(rows, count, C(space_.step[2]), Turn<V>(call_.minimum), length, values, codes);
     }
 
-    void planes_along_width(const Rooms& rooms, int64_t outer, int64_t d, int64_t h, V* values, C* codes) const {
+    // As many rows are laid side by side at once as there is room for, where they lie one after the other.
+    void planes_along_width(Rooms& rooms, int64_t outer, int64_t d, int64_t h, V* values, C* codes) const {
         const Range columns = Side{&space_.width, false}.range(rooms.outputs);
-        const S* from[kPlanes<V>];
-        for (int p = 0; p < kPlanes<V>; ++p)
-            from[p] = static_cast<const S*>(call_.source) +
-                      space_.input_at(std::min(outer * kPlanes<V> + p, space_.outer - 1), d, h, columns.first);
-        load_planes<V, S>(rooms.joined, from, columns.size());
-        for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += kPlanes<V>, codes += kPlanes<V>) {
+        if (rooms.joined_plane != std::pair(outer, d) || h < rooms.joined_rows.first || h >= rooms.joined_rows.last) {
+            const int64_t rows = columns.size() == space_.width.input_size() ? std::clamp<int64_t>(kColumns / columns.size(), 1, space_.height.input_size() - h) : 1;
+            const int64_t pitch = space_.input_at(1, 0, 0, 0), last = std::min<int64_t>(kPlanes<V>, space_.outer - outer * kPlanes<V>) - 1;
+            const S* first = static_cast<const S*>(call_.source) + space_.input_at(outer * kPlanes<V>, d, h, columns.first);
+            const S* from[kPlanes<V>];
+            for (int p = 0; p < kPlanes<V>; ++p) from[p] = first + std::min<int64_t>(p, last) * pitch;
+            load_planes<V, S>(rooms.joined, from, columns.size() * rows);
+            rooms.joined_plane = {outer, d}, rooms.joined_rows = {h, h + rows};
+        }
+        best_of_planes(rooms.joined + ((h - rooms.joined_rows.first) * columns.size() - columns.first) * kPlanes<V>, rooms.outputs, values, codes);
+    }
+    // The maxima along width of a row of planes side by side.
+    POOLGRAD_NOINLINE void best_of_planes(const V* row, Range outputs, V* values, C* codes) const {
+        constexpr int lanes = kLanes<V>;
+        const Turn<V> sign(call_.minimum);
+        const C step = C(space_.step[2]);
+        for (int64_t w = outputs.first; w < outputs.last; ++w, values += kPlanes<V>, codes += kPlanes<V>) {
             const Range window = space_.width.window(w);
-            best<V>(PitchRows<V>{rooms.joined + (window.first - columns.first) * kPlanes<V>, kPlanes<V>}, window.size(), kPlanes<V>,
-                    values, codes);
+            const V* from = row + window.first * kPlanes<V>;
+            Vector<V, lanes> low = sign.template turn<lanes>(load<V, lanes>(from)), high = sign.template turn<lanes>(load<V, lanes>(from + lanes));
+            Vector<C, lanes> low_code = spread<C, lanes>(0), high_code = low_code;
+            C here = 0;
+            for (int64_t t = 1; t < window.size(); ++t) {
+                from += kPlanes<V>, here = C(here + step);
+                const auto x = sign.template turn<lanes>(load<V, lanes>(from)), y = sign.template turn<lanes>(load<V, lanes>(from + lanes));
+                const auto low_mask = better<V, lanes>(x, low), high_mask = better<V, lanes>(y, high);
+                low = select<V, lanes>(low_mask, x, low), high = select<V, lanes>(high_mask, y, high);
+                if constexpr (coded) {
+                    low_code = select<C, lanes>(low_mask, spread<C, lanes>(here), low_code);
+                    high_code = select<C, lanes>(high_mask, spread<C, lanes>(here), high_code);
+                }
+            }
+            store<V, lanes>(values, low), store<V, lanes>(values + lanes, high);
+            if constexpr (coded) store<C, lanes>(codes, low_code), store<C, lanes>(codes + lanes, high_code);
         }
     }
 
@@ -366,7 +395,8 @@ void max_forward_with(const MaxCall& call) {
                     // Turned back in place, then every plane's part to where it belongs.
                     store_values(values, values, columns * kPlanes<V>, sign);
                     S* to[kPlanes<V>];
-                    const auto at = [&](int p) { return space.output_at(outer * kPlanes<V> + p, d, h, box.width.first); };
+                    const int64_t first = space.output_at(outer * kPlanes<V>, d, h, box.width.first), pitch = space.output_at(1, 0, 0, 0);
+                    const auto at = [&](int p) { return first + p * pitch; };
                     const int64_t there = std::min<int64_t>(kPlanes<V>, space.outer - outer * kPlanes<V>);
                     for (int p = 0; p < kPlanes<V>; ++p) to[p] = p < there ? static_cast<S*>(call.values) + at(p) : rooms.spare;
                     if (call.values) store_planes<V, S>(to, values, columns);

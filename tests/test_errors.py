@@ -147,6 +147,8 @@ TEXTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: raw_ops.plan("Pool"), ValueError, f"plan: op_name='Pool' is not a pooling op; there are {', '.join(pg.op_table.OPS)}"),
     # makers
     (lambda: pg.sliding(4, 0), ValueError, "sliding: window=0 is out of range; it must be at least 1"),
+    (lambda: pg.avg_pool(np.ones(4), window=0, axes=0), ValueError, "avg_pool: window=0 is out of range; it must be at least 1"),
+    (lambda: pg.avg_pool(np.ones(4), window=2, divisor=0, axes=0), ValueError, "avg_pool: divisor=0 is out of range; it must be at least 1"),
     (lambda: pg.sliding(4, 2, padding="same"), ValueError, "sliding: padding='same' is not known; use 'VALID', 'SAME' or a list of (before, after)"),
     (
         lambda: pg.sliding(4, 2, 2, [(2, 0)]),
@@ -207,7 +209,7 @@ TEXTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: pg.max_pool_grad(GRAD, TABLE, np.zeros((1, 2, 2, 1), np.int64), axes=(1, 2)),
-        TypeError, "max_pool_grad: winners have dtype int64; this table's are uint8",
+        TypeError, "max_pool_grad: winners have dtype int64; pass those of max_pool, here uint8",
     ),
     (
         lambda: pg.max_pool_grad(GRAD, TABLE, np.full((1, 2, 2, 1), 9, np.uint8), axes=(1, 2)),

@@ -342,3 +342,47 @@ def test_windows_that_jump() -> None:
     grad = pg.avg_pool_grad(np.ones_like(y), w, axes=(0, 1))
     assert_same_bits(grad[:, [0, -1]], np.full((2, 2), half / 2, np.float32))
     assert not grad[:, 1:-1].any()
+
+
+def test_few_columns_with_gaps_between_rows() -> None:
+    """Rows of planes side by side are joined over gaps: more of them than windows have rows."""
+    x = np.arange(16 * 200 * 2, dtype=np.float32).reshape(16, 200, 2)
+    result = pg.avg_pool(x, window=(1, 2), stride=(30, 2), axes=(1, 2))
+    assert_same_bits(result, x[:, ::30].mean(2, keepdims=True, dtype=np.float32))
+
+
+@pytest.mark.parametrize("sizes", [(2, 256, 512), (3, 40, 700), (70, 9, 8)])
+def test_max_gradient_from_the_input_in_boxes(sizes: tuple[int, int, int]) -> None:
+    """Winners that are found again box by box are those of the whole."""
+    x = np.random.default_rng(7).standard_normal((1, *sizes, 16)).astype(np.float16)
+    ksize, strides = [1, 2, 2, 2, 1], [1, 1, 2, 2, 1]
+    y = pg.raw_ops.MaxPool3D(x, ksize, strides, "SAME")
+    w = pg.sliding(sizes, 2, (1, 2, 2), "SAME")
+    winners = pg.max_pool(x, w, data_format="NDHWC", return_winners=True)[1]
+    for workers in (1, 3):
+        found = pg.raw_ops.MaxPool3DGrad(x, y, y, ksize, strides, "SAME", workers=workers)
+        assert_same_bits(found, pg.max_pool_grad(y, w, winners, data_format="NDHWC"))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8"])
+def test_winners_of_eight_bytes_are_looked_at_as_a_whole(kind: str) -> None:
+    window = 2**33
+    w, _ = pg.sliding((window + 1, 8), (window, 2), (window, 2), [(0, window - 1), (0, 0)]).part(0, 1, 2)
+    winners = np.zeros((1, 4), np.uint64)
+    winners[0, 2] = 1 << 32
+    with pytest.raises(ValueError, match=r"winners\[0, 2\]=4294967296 lies outside its window"):
+        pg.max_pool_grad(np.ones((1, 4), kind), w, winners, axes=(0, 1))
+
+
+@pytest.mark.parametrize("stride", [2**32, 2**57, 2**64 // 88])
+def test_a_part_with_a_huge_stride(stride: int) -> None:
+    w, _ = pg.sliding(stride + 2, 2, stride).part(0, 1, 2)
+    assert pg.avg_pool(np.array([1.0, 2.0]), w, axes=0).tolist() == [1.5]
+    assert pg.avg_pool_grad(np.array([1.0]), w, axes=0).tolist() == [0.5, 0.5]
+
+
+def test_nothing_of_huge_sizes() -> None:
+    sizes = (2**20, 2**20, 2**20)
+    w = pg.sliding(sizes, 3, 1, "SAME")
+    nothing = np.empty((0, *sizes), np.int8)
+    assert pg.max_pool_grad(nothing, w, nothing.view(np.uint8), axes=(1, 2, 3)).shape == nothing.shape

@@ -27,6 +27,7 @@ HOSTILE: dict[str, Any] = {
     "many small planes": ((7, 7), 3, 2, "SAME", (50_000,), ()),
     "one row": ((1, 1_000_000), (1, 9), (1, 2), "SAME", (), ()),
     "one column": ((1_000_000, 1), (9, 1), (1, 1), "SAME", (), ()),
+    "huge stride": ((200_002,), 2, 200_000, "VALID", (), ()),
 }
 
 

@@ -54,7 +54,9 @@ def test_bad_arguments() -> None:
     winners = np.zeros((1, 2, 2, 1), np.uint8)
     with pytest.raises(ValueError, match="^winners_to_indices: style='jax' is not known; use 'tensorflow' or 'torch'"):
         pg.winners_to_indices(winners, w, "jax", axes=(1, 2))
-    with pytest.raises(TypeError, match="^winners_to_indices: winners have dtype int64; this table's are uint8"):
+    with pytest.raises(
+        TypeError, match="^winners_to_indices: winners have dtype int64; pass those of max_pool, here uint8"
+    ):
         pg.winners_to_indices(winners.astype(np.int64), w, axes=(1, 2))
     with pytest.raises(ValueError, match="^winners_to_indices: winners lie outside their windows"):
         pg.winners_to_indices(winners + 4, w, axes=(1, 2))

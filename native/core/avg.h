@@ -38,9 +38,11 @@ class Average {
     void run() {
         Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_}, {}};
         if (tiling.empty()) return;
-        const int64_t sources = call_.layout.outer * depth_.sources() * height_.sources() * width_.sources() * inner_;
         const int64_t result_bytes = tiling.elements() * item_size(call_.destination_kind);
-        const int64_t traffic = sources * int64_t(sizeof(S)) + result_bytes;
+        // In doubles: of sources that are empty the other sizes may be anything.
+        double read = double(sizeof(S));
+        for (int64_t size : {call_.layout.outer, depth_.sources(), height_.sources(), width_.sources(), inner_}) read *= double(size);
+        const int64_t traffic = int64_t(std::min(read, 0x1p60)) + result_bytes;
         if constexpr (gradient)
             if (inner_ == 1 && is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat_outputs(traffic);
         plan(tiling);
@@ -93,7 +95,7 @@ class Average {
         columns_ = std::max<int64_t>(1, std::min(most, std::max<int64_t>(4096, 6 * width_.longest() * run_)) / run_);
         const bool line = regular_ && !side_by_side_ && run_ == inner &&
                           (fills_ || (inner < 16 && rule_.window <= std::min(kBlock, rule_.input_size) &&
-                                      (!gradient || divide_up(rule_.window, rule_.stride) <= rule_.output_size)));
+                                      (gradient ? divide_up(rule_.window, rule_.stride) <= rule_.output_size : rule_.stride <= 64)));
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
@@ -109,7 +111,7 @@ class Average {
             tiling.tile[4] = 1;
             // At least the rows that are summed together, more while they stay within 16 KiB.
             const int64_t least = std::max(height_.together(kTogether), depth_.together(kTogether));
-            plane_rows_ = std::max(least, std::min(height_.sources(), (16 << 10) / (columns_ * run_ * int64_t(sizeof(A)))));
+            plane_rows_ = std::max(least, std::min({height_.sources(), (16 << 10) / (columns_ * run_ * int64_t(sizeof(A))), kBlock}));
         }
     }
 
@@ -631,7 +633,7 @@ class Average {
         const Range range = groups.all;
         const int64_t size = columns.size() * kPlanes<A>;
         const auto place = [&](int64_t i) { return rooms.plane_rows + i % plane_rows_ * size; };
-        const A* rows[64];
+        const A* rows[kBlock];
         if (&side == &depth_)
             for (int64_t i = range.first; i < range.last; ++i) read_planes(rooms, outer, i, h, columns, 1, place(i));
         else

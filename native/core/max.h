@@ -113,10 +113,15 @@ POOLGRAD_INLINE bool all_in_masks(const W* codes, int64_t count, const Masks& ma
     uint32_t one_missing = 0;
     each_column<uint32_t>(count, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
         constexpr int lanes = decltype(lanes_of)::value;
-        // Of 8 bytes, anything beyond 32 bits becomes a code that no mask has.
+        // Of 8 bytes, anything beyond 31 becomes a code that no mask has.
         const auto code = [&] {
-            if constexpr (sizeof(W) < 8) return load<uint32_t, lanes>(codes + at);
-            else return convert<uint32_t, uint64_t, lanes>(load<uint64_t, lanes>(codes + at) | (load<uint64_t, lanes>(codes + at) >> 32));
+            if constexpr (sizeof(W) < 8) {
+                return load<uint32_t, lanes>(codes + at);
+            } else {
+                const auto whole = load<uint64_t, lanes>(codes + at);
+                const auto beyond = whole > spread<uint64_t, lanes>(31);
+                return convert<uint32_t, uint64_t, lanes>(select<uint64_t, lanes>(beyond, spread<uint64_t, lanes>(32), whole));
+            }
         }();
         const auto missed = (~(masks(lanes_of, at) >> (code & 31u)) & 1u) | (code & ~31u);
         if constexpr (lanes == 1)

@@ -28,7 +28,7 @@ class MaxGradient {
   public:
     explicit MaxGradient(const MaxCall& call)
         : call_(call), space_(call.layout), decode_(space_), from_input_(call.source != nullptr),
-          gather_(can_gather && taps() <= kMostTaps && space_.inner >= 16), finder_(call, space_, !gather_ && outputs_each() * kPlanes<V> * call.winner_bytes <= kFoundBytes) {}
+          gather_(can_gather && taps() <= kMostTaps && space_.inner >= 16), finder_(call, space_, !gather_ && few_outputs()) {}
 
     int64_t run() {
         Tiling tiling{{space_.outer, space_.depth.input_size(), space_.height.input_size(), space_.width.input_size(), space_.inner}, {}};
@@ -41,6 +41,7 @@ class MaxGradient {
         balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes, gather_ ? 4 : 2);
         stream_ = result_bytes >= (32 << 20);
         tile_ = tiling.tile;
+        reached_ = reaching(width_(), tile_[3]);
         // Small boxes of large results are summed beside them too, and then streamed.
         beside_ = beside || (stream_ && std::is_same_v<A, S> && tile_[1] * tile_[2] * tile_[3] * tile_[4] <= 16 << 10);
         const bool whole = tile_[1] == tiling.extent[1] && tile_[2] == tiling.extent[2] && tile_[3] == tiling.extent[3];
@@ -63,6 +64,11 @@ class MaxGradient {
     const Side height_() const { return {&space_.height, true}; }
     const Side width_() const { return {&space_.width, true}; }
 
+    // Winners of all outputs of kPlanes planes fit where those found are kept. In doubles: of empty arrays the sizes may be anything.
+    bool few_outputs() const {
+        const double outputs = double(space_.depth.output_size()) * double(space_.height.output_size()) * double(space_.width.output_size());
+        return outputs * kPlanes<V> * call_.winner_bytes <= double(kFoundBytes);
+    }
     int64_t outputs_each() const { return space_.output_at(1, 0, 0, 0) / std::max<int64_t>(1, space_.inner); }
     // The most outputs that cover an element.
     int64_t taps() const {
@@ -87,27 +93,31 @@ class MaxGradient {
         if (!from_input_) return;
         // A gather needs all winners of a box at once, a scatter takes them in portions.
         const int64_t room = std::max<int64_t>(1, kFoundBytes / (tile[4] * planes * call_.winner_bytes));
-        if (gather_) {
-            tile[3] = std::min(tile[3], fitting_tile(width_(), room));
-            const int64_t across = reaching(width_(), tile[3]);
-            tile[2] = std::min(tile[2], fitting_tile(height_(), std::max<int64_t>(1, room / across)));
-            const int64_t down = reaching(height_(), tile[2]);
-            tile[1] = std::min(tile[1], fitting_tile(depth_(), std::max<int64_t>(1, room / across / down)));
-        }
+        if (gather_)
+            // Ends at the latest with a single element, which at most kMostTaps outputs cover: fewer than there is room for.
+            for (std::size_t i = 1; i < 4;) {
+                const int64_t across = reaching(width_(), tile[3]), down = reaching(height_(), tile[2]), deep = reaching(depth_(), tile[1]);
+                if (across * down * deep <= room) break;
+                if (tile[i] > 1)
+                    tile[i] = divide_up(tile[i], 2);
+                else
+                    ++i;
+            }
         found_ = room;
     }
-    // At most so many outputs reach a tile of so many inputs.
+    // At most so many outputs reach a tile of so many inputs, wherever it begins.
     static int64_t reaching(const Side& side, int64_t tile) {
+        if (const Rule* rule = side.axis->rule()) return std::min(side.sources(), side.longest() + divide_up(tile - 1, rule->stride));
         int64_t most = 1;
-        for (int64_t first = 0; first < side.destinations(); first += tile)
-            most = std::max(most, side.range(Range{first, std::min(first + tile, side.destinations())}).size());
+        for (int64_t first = 0; first + tile <= side.destinations(); ++first)
+            most = std::max(most, side.range(Range{first, first + tile}).size());
         return most;
     }
 
     struct Rooms {
         Rooms(const MaxGradient& job, Arena& arena) {
             const int64_t run = job.tile_[4], tile = job.tile_[3];
-            const int64_t reached = reaching(job.width_(), tile), most_outputs = job.gather_ ? reached + 2 : std::min(reached, kPortion);
+            const int64_t most_outputs = job.gather_ ? job.reached_ : std::min(job.reached_, kPortion);
             starts = arena.take<int64_t>(most_outputs), lengths = arena.take<int64_t>(most_outputs);
             if (job.from_input_) {
                 finder = {typename Finder::Rooms(job.finder_, arena)};
@@ -529,6 +539,7 @@ class MaxGradient {
     bool planewise_ = false;                // small planes are scattered as one, by the tables below
     int32_t *plane_starts_ = nullptr, *plane_offsets_ = nullptr;
     uint32_t* plane_masks_ = nullptr;
+    int64_t reached_ = 0;  // outputs along width that reach a box, at most
     int64_t found_ = 0;  // winners of a box that are found at once, for each inner element
     Extent tile_{};
     FirstIndex bad_;

@@ -6,6 +6,11 @@
 #include <cstdint>
 #include <new>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POOLGRAD_FENCES 1
+#endif
+
 namespace poolgrad {
 
 inline std::atomic<int64_t> scratch_now{0}, scratch_most{0};
@@ -23,6 +28,9 @@ class Scratch {
     ~Scratch() {
         if (!bytes_) return;
         scratch_now.fetch_sub(bytes_, std::memory_order_relaxed);
+#if defined(POOLGRAD_FENCES)
+        __asan_unpoison_memory_region(data_, std::size_t(bytes_));
+#endif
         ::operator delete(data_, std::align_val_t(64));
     }
     Scratch(const Scratch&) = delete;
@@ -36,14 +44,21 @@ class Scratch {
 };
 
 // Hands out aligned pieces of a worker's scratch. Built over nullptr it only measures: a kernel lays out its pieces with the
-// same function for both, so that size and use cannot drift apart.
+// same function for both, so that size and use cannot drift apart. AddressSanitizer sees a fence between any two.
 class Arena {
   public:
     explicit Arena(std::byte* base) : base_(base) {}
     template <class T>
     T* take(int64_t count) {
-        const int64_t at = used_;
-        used_ += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
+        const int64_t at = used_, bytes = count * int64_t(sizeof(T));
+        used_ += (bytes + 63) / 64 * 64;
+#if defined(POOLGRAD_FENCES)
+        used_ += 64;
+        if (base_) {
+            __asan_unpoison_memory_region(base_ + at, std::size_t(bytes));
+            __asan_poison_memory_region(base_ + at + bytes, std::size_t(used_ - at - bytes));
+        }
+#endif
         return base_ ? reinterpret_cast<T*>(base_ + at) : nullptr;
     }
     int64_t used() const { return used_; }

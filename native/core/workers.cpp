@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -71,7 +73,10 @@ class Pool {
         {
             std::lock_guard<std::mutex> lock(mutex_);
             grow(job.slots - 1);
-            jobs_.push_back(&job);
+            try {
+                jobs_.push_back(&job);
+            } catch (const std::bad_alloc&) {  // then nobody helps
+            }
         }
         if (job.slots == 2)
             wake_.notify_one();
@@ -93,7 +98,7 @@ class Pool {
         pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program's own threads
         try {
             for (; threads_ < wanted; ++threads_) std::thread([this] { serve(); }).detach();
-        } catch (const std::system_error&) {
+        } catch (const std::exception&) {
         }
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }

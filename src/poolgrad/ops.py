@@ -28,9 +28,9 @@ from .arrays import (
     result_array,
     settle,
 )
-from .checks import flag, integers
+from .checks import flag, integer, integers
 from .errors import bad_dtype, bad_shape, bad_type, bad_value, type_error, value_error
-from .window_table import Padding, Sizes, WindowTable, sliding
+from .window_table import Padding, Sizes, WindowTable, named_sliding
 
 __all__ = ["avg_pool", "avg_pool_grad", "sum_pool", "sum_pool_grad"]
 __all__ += ["max_pool", "max_pool_grad", "min_pool", "min_pool_grad", "take_winners"]
@@ -100,7 +100,7 @@ def avg_pool(
     run = _run(op, "x", x.ndim, axes, data_format)
     w = _table(op, w, x.shape[slice(*run)], window, stride, padding)
     if divisor is not None:
-        w = w.with_divisor(divisor)
+        w = w.with_divisor(integer(op, "divisor", divisor, least=1))
     result = (
         x.dtype if dtype is None and x.dtype in KINDS else dtype_of(op, "dtype", "float32" if dtype is None else dtype)
     )
@@ -197,7 +197,7 @@ def avg_pool_grad(
     run = _run(op, "grad", grad.ndim, axes, data_format)
     w = _table(op, w, input_size, window, stride, padding)
     if divisor is not None:
-        w = w.with_divisor(divisor)
+        w = w.with_divisor(integer(op, "divisor", divisor, least=1))
     return _backward(op, grad, w, run, out, workers)
 
 
@@ -513,7 +513,7 @@ def _by_winner(
     if winners.shape != pooled:
         raise bad_shape(op, "winners", winners.shape, pooled, "this table and array have winners of shape")
     if winners.dtype != w.winner_dtype:
-        raise type_error(op, "winners", f" have dtype {winners.dtype}; this table's are {w.winner_dtype}")
+        raise type_error(op, "winners", f" have dtype {winners.dtype}; pass those of max_pool, here {w.winner_dtype}")
     result = result_array(op, out, shape, source.dtype, (source, winners))
     target = contiguous(result)
     kernel = _core.take_winners if taking else _core.max_pool_grad
@@ -572,7 +572,7 @@ def _table(op: str, w: object, size: Any, window: Any, stride: Any, padding: Any
         raise type_error(
             op, "input_size", " is missing: give the sizes of the pooled axes before pooling, or a WindowTable"
         )
-    return sliding(size, window, stride, padding)
+    return named_sliding(op, size, window, stride, padding)
 
 
 @lru_cache(maxsize=1024)

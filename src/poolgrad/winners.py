@@ -62,7 +62,7 @@ def winners_to_indices(
     array = as_array(op, "winners", winners)
     run = _checked(op, "winners", array, w, style, axes, data_format, include_batch)
     if array.dtype != w.winner_dtype:
-        raise type_error(op, "winners", f" have dtype {array.dtype}; this table's are {w.winner_dtype}")
+        raise type_error(op, "winners", f" have dtype {array.dtype}; pass those of max_pool, here {w.winner_dtype}")
     starts, sizes = _geometry(w, array.ndim, run[0])
     offsets = _offsets(array, w)
     for offset, size in zip(offsets, sizes, strict=True):

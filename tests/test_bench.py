@@ -249,6 +249,7 @@ def test_list_and_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         (["--family", "no such"], "there are: average 2-D gradient"),
         (["--peers", "Theano"], "no peer is named 'Theano'"),
         (["--workers", "0"], "is not a number from 1"),
+        (["--seconds", "nan"], "is not a number of seconds"),
         (["--quick", "--update-readme", str(plain)], "bench:begin"),
     ):
         assert main(words) == 2

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -62,6 +63,9 @@ def _parser() -> _Parser:
         epilog="Ratios from one run are what counts: absolute times depend on the machine and on what else it does.",
     )
     parser.add_argument("--quick", action="store_true", help="a handful of workloads, under a minute, no frameworks")
+    parser.add_argument(
+        "--seconds", type=_seconds, metavar="S", help=f"of a case, at most (default: {Effort.seconds:g})"
+    )
     parser.add_argument("--list", action="store_true", help="name the cases and measure nothing")
     parser.add_argument(
         "--filter", action="append", default=[], metavar="TEXT", help="only cases whose name has this text"
@@ -88,6 +92,16 @@ def _workers(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and below 3600")
+    return seconds
+
+
 def _main(options: argparse.Namespace) -> int:
     chosen = _chosen(options)
     if options.list:
@@ -97,10 +111,13 @@ def _main(options: argparse.Namespace) -> int:
     readme = Path(options.update_readme) if options.update_readme else None
     if readme is not None:
         replace_block(readme.read_text(), "")  # complain before measuring, not after
+    effort = QUICK if options.quick else Effort()
+    if options.seconds:
+        effort = replace(effort, seconds=options.seconds)
     peers, missing = _peers(options)
     run_facts = facts(options.workers)
     try:
-        rows = run(chosen, peers, options.workers, QUICK if options.quick else Effort())
+        rows = run(chosen, peers, options.workers, effort)
     finally:
         for peer in peers:
             peer.stop()

@@ -42,7 +42,7 @@ def onnx(theirs: str, ours: str, exact: bool = False) -> Pair:
 
 
 TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX", "onnx": "ONNX"}
-SIZES = "ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding='SAME'"
+SIZES = "ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding='SAME'"
 WINDOW = "window=3, stride=2, padding='SAME'"
 DRAWN = "pooling_ratio=[1, 1.4, 1.7, 1], deterministic=True, seed=3, seed2=5"
 
@@ -147,12 +147,12 @@ def arrays() -> dict[str, Any]:
     """What the calls are about: x, y, g channels last, c, gc channels first, v a volume; tables and winners."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 7, 9, 3), dtype="float32")
-    y = pg.max_pool(x, window=2, padding="SAME", data_format="NHWC")
     c = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     w, wt = pg.sliding((7, 9), window=3, stride=2, padding="SAME"), presets.torch((7, 9), 3, 2, 1)
+    y, winners = pg.max_pool(x, w, data_format="NHWC", return_winners=True)
     return {
         "w": w,
-        "winners": pg.max_pool(x, w, data_format="NHWC", return_winners=True)[1],
+        "winners": winners,
         "wt": wt,
         "winners_t": pg.max_pool(c, wt, data_format="NCHW", return_winners=True)[1],
         "x": x,

@@ -318,7 +318,9 @@ def test_a_full_disk_leaves_nothing(capsys, monkeypatch):
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 import numpy as np
 from poolgrad.cli import main
 def save(file, array, allow_pickle):

@@ -112,3 +112,12 @@ test("a moved block is the same but for its place, and knows its wired pins", ()
   assert.equal(graphs.wiredPins(pair, "b"), "value");
   assert.equal(graphs.wiredPins(pair, "a"), "");
 });
+
+test("a change names the one block that it added and the one that it edited or wired", () => {
+  const added = graphs.addBlock(pair, block("v", "Viewer"));
+  assert.deepEqual(graphs.touched(pair, added), { added: "v", edited: null });
+  assert.deepEqual(graphs.touched(added, graphs.connect(added, { from: ["b", "output"], to: ["v", "tensor"] })), { added: null, edited: "v" });
+  assert.deepEqual(graphs.touched(pair, graphs.setProperty(pair, "b", "ksize", "1,3,3,1")), { added: null, edited: "b" });
+  assert.deepEqual(graphs.touched(pair, graphs.moveBlocks(pair, new Map([["a", { x: 9, y: 9 }]]))), { added: null, edited: null });
+  assert.deepEqual(graphs.touched(graphOf([], []), pair), { added: null, edited: null });
+});

@@ -56,6 +56,7 @@ class StudioPage:
         height: int = 800,
         scheme: str = "light",
         motion: str = "reduce",
+        touch: bool = False,
     ) -> None:
         self.address = address
         self.context = browser.new_context(
@@ -63,6 +64,8 @@ class StudioPage:
             color_scheme=scheme,
             accept_downloads=True,
             reduced_motion=motion,
+            has_touch=touch,
+            is_mobile=touch,
         )
         self.complaints: list[str] = []
         self.tab = self.new_tab()

@@ -128,7 +128,7 @@ def check_the_example(studio: StudioPage) -> None:
 def test_a_graph_from_nothing_by_mouse(studio: StudioPage) -> None:
     tab = studio.tab
     studio.empty()
-    places = {"Shape": (60, 110), "Tensor": (60, 330), "AvgPool3DGrad": (370, 110), "Viewer": (660, 110)}
+    places = {"Shape": (60, 110), "Tensor": (60, 330), "AvgPool3DGrad": (370, 110), "Viewer": (680, 110)}
     for name, place in places.items():
         tab.mouse.dblclick(*place)
         tab.get_by_role("combobox", name="Name of the block").fill(name)
@@ -146,6 +146,9 @@ def test_a_graph_from_nothing_by_mouse(studio: StudioPage) -> None:
     studio.wire((ids["Tensor"], "tensor"), (ids["AvgPool3DGrad"], "grad"))
     studio.wire((ids["AvgPool3DGrad"], "output"), (ids["Viewer"], "tensor"))
     check_the_example(studio)
+    viewer, canvas = (place.bounding_box() for place in (studio.node(ids["Viewer"]), tab.locator(".canvas")))
+    assert viewer["width"] > 300
+    assert viewer["x"] + viewer["width"] <= canvas["x"] + canvas["width"]
     studio.hover_cell(ids["Viewer"], 0.02, 0.06)
     assert "= 0.125" in studio.cell_text()
 
@@ -453,7 +456,7 @@ def test_export_to_python_runs_and_gives_what_is_shown(studio: StudioPage) -> No
     source = studio.tab.get_by_role("dialog").locator("pre.code").inner_text()
     names: dict[str, Any] = {}
     exec(compile(source, "exported.py", "exec"), names)
-    assert names["results"]["grad.output"].shape == (1, 8, 6, 4, 1)
+    assert names["results"]["AvgPool3DGrad"].shape == (1, 8, 6, 4, 1)
 
 
 def test_npy_in_and_out(studio: StudioPage) -> None:
@@ -653,7 +656,22 @@ def test_390_pixels_step_through_a_graph(browser: Any, address: str) -> None:
     assert "5 of 5" in tab.get_by_role("navigation", name="Steps").inner_text()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     assert opened.violations() == []
+    title = tab.locator(".reader h2").inner_text()
+    tab.get_by_role("button", name="Gallery").click()
+    tab.locator(".gallery button").nth(2).click()
+    opened.ran()
+    assert tab.locator(".reader h2").inner_text() != title
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    tab.get_by_role("button", name="Undo").click()
+    assert tab.locator(".reader h2").inner_text() == title
     opened.close()
+
+
+def test_touch_taps_where_a_mouse_points(browser: Any, address: str) -> None:
+    for touch, words in ((False, "Point at a cell"), (True, "Tap a cell")):
+        opened = StudioPage(browser, address, 390, 780, touch=touch).open()
+        assert opened.cell_text().startswith(words)
+        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

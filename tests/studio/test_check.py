@@ -187,6 +187,15 @@ def test_a_result_over_the_limit_is_refused_by_its_plan() -> None:
     assert (found["node"], found["code"]) == ("grad", "elements")
 
 
+def test_a_shape_over_the_limit_or_of_another_rank_is_told_in_the_studios_words() -> None:
+    found = only(average_gradient(shape={"values": "1,8000,6000,4000,1"}))
+    assert (found["node"], found["pin"], found["code"]) == ("grad", "orig_input_shape", "elements")
+    assert found["message"].endswith("would have 192,000,000,000 elements; the limit is 4,194,304")
+    found = only(average_gradient(shape={"values": "1,8,6"}))
+    assert found["got"] == "[1, 8, 6]"
+    assert "orig_input_shape=[1, 8, 6] has 3 entries" in found["message"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -38,7 +38,9 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def started(call: str, before: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    program = f"{before}\nfrom poolgrad.studio import serve\nserve({call})"
+    # A signal that is ignored, as SIGHUP is below nohup, stays so in a child.
+    program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    program += f"{before}\nfrom poolgrad.studio import serve\nserve({call})"
     command = [sys.executable, "-u", "-c", program]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

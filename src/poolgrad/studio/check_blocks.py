@@ -11,7 +11,7 @@ import numpy.typing as npt
 from poolgrad import raw_ops
 
 from . import problems, sources
-from .checked import Checked, CheckedGraph, Known, shape_fits, text_problem
+from .checked import Checked, CheckedGraph, Known, elements_fit, shape_fits, text_problem
 from .problems import Problem
 from .property_text import TextError, list_text, parse, shown
 
@@ -85,7 +85,12 @@ def _check_op(checked: CheckedGraph, item: Checked, fed: Mapping[str, Known]) ->
     arguments: dict[str, Any] = dict(item.values)
     for pin in item.block.pins:
         known = fed[pin.name]
-        if pin.kind in ("shape", "sequence"):
+        if pin.kind == "shape" and known.value is not None:
+            # Before the library, which would speak of the bytes of this machine; as a list, which it shows as one.
+            arguments[pin.name] = known.value.tolist()
+            if not elements_fit(checked, item, tuple(known.value.tolist()), pin.name):
+                return
+        elif pin.kind in ("shape", "sequence"):
             arguments[pin.name] = known.value
         else:
             arguments[pin.name] = raw_ops.Spec(known.shape, known.dtype)

@@ -93,11 +93,16 @@ def shape_fits(checked: CheckedGraph, item: Checked, shape: tuple[int, ...]) -> 
     elif any(size < 0 for size in shape):
         text = f"shape {shape} has a negative size"
         checked.refuse(item, Problem(node, pin, "property", text, "sizes of 0 or more", str(shape)))
-    elif counted(shape) > limits.ELEMENTS:
-        count, limit = f"{counted(shape):,}", f"{limits.ELEMENTS:,}"
-        beside = " beside its empty axis" if 0 in shape else ""
-        text = f"the tensor {shape} would have {count} elements{beside}; the limit is {limit}"
-        checked.refuse(item, Problem(node, pin, "elements", text, f"at most {limit}", count))
     else:
+        return elements_fit(checked, item, shape, pin)
+    return False
+
+
+def elements_fit(checked: CheckedGraph, item: Checked, shape: tuple[int, ...], pin: str | None) -> bool:
+    if counted(shape) <= limits.ELEMENTS:
         return True
+    count, limit = f"{counted(shape):,}", f"{limits.ELEMENTS:,}"
+    beside = " beside its empty axis" if 0 in shape else ""
+    text = f"the tensor {shape} would have {count} elements{beside}; the limit is {limit}"
+    checked.refuse(item, Problem(item.node.id, pin, "elements", text, f"at most {limit}", count))
     return False

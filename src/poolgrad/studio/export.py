@@ -15,7 +15,7 @@ from poolgrad import op_table
 from . import tensorflow_notes
 from .check import check
 from .checked import Checked, CheckedGraph
-from .graph import Graph
+from .graph import Graph, Node
 from .problems import Problem
 
 TARGETS = ("poolgrad", "tensorflow")
@@ -32,7 +32,10 @@ class ExportError(ValueError):
 
 
 def python_source(graph: Graph, target: str, files: Mapping[str, npt.NDArray[Any]]) -> str:
-    """The script. Running it defines ``results``, a dict from ``"block.output"`` to the array of every op block."""
+    """The script. Running it defines ``results``, a dict from the names that the page shows to what the blocks give.
+
+    It holds what every op gives, and of other blocks what a viewer shows or nothing takes.
+    """
     checked = check(graph, files)
     if checked.problems:
         raise ExportError(checked.problems)
@@ -59,15 +62,19 @@ class _Script:
 
     def lines(self) -> list[str]:
         body: list[str] = []
-        results: list[str] = []
+        results: dict[str, str] = {}
         for name, item in self.checked.blocks.items():
             if not item.block.outputs:
                 continue
             self._name(item)
             body += self._block(item)
-            if item.block.is_op:
-                for output in item.block.outputs:
-                    results.append(f"    {name + '.' + output.name!r}: {self._read(name, output.name)},")
+            outputs = [output.name for output in item.block.outputs]
+            wanted = [output for output in outputs if item.block.is_op or self._is_end(name, output)]
+            title, number = shown_name(self.checked.graph, item.node), 2
+            keys = _keys(item, title)
+            while not results.keys().isdisjoint(keys.values()):
+                keys, number = _keys(item, f"{title} {number}"), number + 1
+            results.update({keys[output]: self._read(name, output) for output in wanted})
         title = re.sub(r"[^\w .,:;()+-]", "", self.checked.graph.title) or "A page"
         head = [f'"""{title}. Exported from the poolgrad studio."""', ""]
         return [*head, *self._imports(body), "", *body, "", *self._tail(results)]
@@ -79,10 +86,16 @@ class _Script:
         lines += ["import tensorflow as tf"] if self.tensorflow else ["", "from poolgrad import raw_ops"]
         return lines
 
-    def _tail(self, results: list[str]) -> list[str]:
-        convert = "np.asarray(value)" if self.tensorflow else "value"
-        loop = [f"    array = {convert}", "    print(name, array.shape, array.dtype)", "    print(array.squeeze())"]
-        return ["results = {", *results, "}", "for name, value in results.items():", *loop]
+    def _tail(self, results: Mapping[str, str]) -> list[str]:
+        listed = [f"    {key!r}: {read}," for key, read in results.items()]
+        loop = ["array = np.asarray(value)", "print(name, array.shape, array.dtype)", "print(array.squeeze())"]
+        loop = [f"    {line}" for line in loop]
+        return ["results = {", *listed, "}", "for name, value in results.items():", *loop]
+
+    def _is_end(self, block: str, output: str) -> bool:
+        """Whether a viewer shows this output or no block takes it."""
+        takers = self.checked.graph.targets((block, output))
+        return not takers or any(self.checked.graph.nodes[taker].op == "Viewer" for taker, _ in takers)
 
     def _name(self, item: Checked) -> None:
         """A variable for a block: its label or op in snake case, numbered where taken."""
@@ -172,6 +185,17 @@ class _Script:
         call = f"{'tf.' if self.tensorflow else ''}raw_ops.{op.name}"
         given = [f"    {name}={value}," for name, value in arguments.items()]
         return [*note, f"{self.names[item.node.id]} = {call}(", *given, ")"]
+
+
+def shown_name(graph: Graph, node: Node) -> str:
+    """How the page names a block: its label, or its op with its number where there are several of the kind."""
+    alike = [other.id for other in graph.nodes.values() if other.op == node.op and not other.label]
+    return node.label or (f"{node.op} {alike.index(node.id) + 1}" if len(alike) > 1 else node.op)
+
+
+def _keys(item: Checked, title: str) -> dict[str, str]:
+    several = len(item.block.outputs) > 1
+    return {output.name: f"{title}.{output.name}" if several else title for output in item.block.outputs}
 
 
 def _number(value: int | float) -> str:

@@ -44,6 +44,9 @@ def notes(plan: raw_ops.Plan, has_nan: bool) -> list[str]:
     if op in ("AvgPoolGrad", "AvgPool3DGrad", "MaxPool3DGrad") and any(axis.is_too_long for axis in _same_axes(plan)):
         found.append("Without oneDNN TensorFlow takes too long windows here (SAME, window larger than the input):")
         found.append("the values differ.")
+    if "Avg" in op and dtype in ("float16", "bfloat16"):
+        found.append(f"With TF_ENABLE_ONEDNN_OPTS=0, and by default on CPUs not made for {dtype}, TensorFlow sums in")
+        found.append(f"{dtype} itself; poolgrad sums in float32 and rounds once: the values differ by some percent.")
     if op == "MaxPool3DGrad":
         found.append("On ties (within 1e-5) TensorFlow gives each the whole gradient; poolgrad the first one alone.")
     if has_nan and "Max" in op:

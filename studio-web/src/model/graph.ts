@@ -51,6 +51,18 @@ export function removeBlocks(graph: Graph, ids: ReadonlySet<string>): Graph {
 export const onlyMoved = (a: Block, b: Block): boolean =>
   a === b || (a.id === b.id && a.op === b.op && a.properties === b.properties && a.label === b.label && a.ui === b.ui);
 
+/** The block that a change added, and the one of the others that it changed or wired anew; null where there is none or are several. */
+export function touched(before: Graph, after: Graph): { readonly added: string | null; readonly edited: string | null } {
+  const known = new Map(before.blocks.map((block) => [block.id, block]));
+  const wires = new Set(before.wires);
+  const wired = new Set(after.wires.filter((wire) => !wires.has(wire)).map((wire) => wire.to[0]));
+  const only = (blocks: readonly Block[]): string | null => (blocks.length === 1 ? blocks[0]!.id : null);
+  return {
+    added: only(after.blocks.filter((block) => !known.has(block.id))),
+    edited: only(after.blocks.filter((block) => known.has(block.id) && (wired.has(block.id) || !onlyMoved(known.get(block.id)!, block)))),
+  };
+}
+
 export function moveBlocks(graph: Graph, places: ReadonlyMap<string, { x: number; y: number }>): Graph {
   let moved = false;
   const blocks = graph.blocks.map((block) => {

@@ -24,7 +24,7 @@ export function expectedSize(type: BlockType): Size {
 const overlaps = (a: Area, b: Area): boolean =>
   a.x < b.x + b.width + BETWEEN && b.x < a.x + a.width + BETWEEN && a.y < b.y + b.height + BETWEEN && b.y < a.y + a.height + BETWEEN;
 
-const inside = (area: Area, view: Area): boolean =>
+export const inside = (area: Area, view: Area): boolean =>
   area.x >= view.x && area.y >= view.y && area.x + area.width <= view.x + view.width && area.y + area.height <= view.y + view.height;
 
 /** The free place in `view` that is nearest to `wanted`; where the view has none, the first free one below. A place that a person

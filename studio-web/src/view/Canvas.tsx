@@ -1,9 +1,9 @@
 // The canvas: React Flow shows the document and reports gestures; every change goes through the model.
 import { applyNodeChanges, Background, Controls, ReactFlow, useReactFlow, useNodesInitialized, useStore as useFlowStore, type Connection, type Edge, type FinalConnectionState, type Handle, type NodeChange, type EdgeChange } from "@xyflow/react";
 import { useCallback, useEffect, useMemo, useRef, useState, type DragEvent, type MouseEvent } from "react";
-import { addBlock, connect, makeBlock, moveBlocks, onlyMoved, tensorKey, typeOf } from "../model/graph.ts";
+import { addBlock, connect, makeBlock, moveBlocks, onlyMoved, tensorKey, touched, typeOf } from "../model/graph.ts";
 import type { Block, BlockType, End, Graph, Output } from "../model/types.ts";
-import type { Area } from "../model/place.ts";
+import { inside, type Area, type Size } from "../model/place.ts";
 import { candidates, wireProblem, type PinEnd } from "../model/wiring.ts";
 import { app, drawnSizes, edit, graphNow, sizeOf, type PaletteRequest } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
@@ -81,6 +81,13 @@ export function Canvas() {
   // Heat-maps arrive a moment after the blocks and make them taller: the view follows until they are there or a person moves it.
   const fitUntil = useRef(0);
   const stopFitting = useCallback(() => { fitUntil.current = 0; }, []);
+  const isHeld = useRef(false);
+  useEffect(() => {
+    const hold = (event: PointerEvent): void => { isHeld.current = event.type === "pointerdown"; };
+    const kinds = ["pointerdown", "pointerup", "pointercancel"] as const;
+    for (const kind of kinds) addEventListener(kind, hold, true);
+    return () => { for (const kind of kinds) removeEventListener(kind, hold, true); };
+  }, []);
   const follow = useRef(() => {});
   useEffect(() => {
     if (fitted.current === fitRequest) return undefined;
@@ -98,12 +105,57 @@ export function Canvas() {
     return undefined;
   }, [ready, fitRequest, flow, graph.blocks.length]);
 
+  /** The part of the canvas that a person sees. */
+  const inSight = useCallback((): Area => {
+    const box = frame.current!.getBoundingClientRect();
+    const first = flow.screenToFlowPosition({ x: box.left, y: box.top });
+    const last = flow.screenToFlowPosition({ x: box.right, y: box.bottom });
+    return { ...first, width: last.x - first.x, height: last.y - first.y };
+  }, [flow]);
+
+  // A block that was added out of sight is brought into it, and stays there while its heat-map arrives.
+  const bringIntoSight = useCallback((id: string) => {
+    const node = flow.getNode(id);
+    if (!node) return;
+    const view = inSight();
+    const size = sizeOf(id);
+    // How far to move along one axis; a block larger than the view shows its beginning.
+    const shift = (start: number, length: number, low: number, room: number): number => {
+      const back = Math.min(0, low + room - (start + length + EDGE));
+      return back + Math.max(0, low + EDGE - (start + back));
+    };
+    const { x, y, zoom } = flow.getViewport();
+    const [right, down] = [shift(node.position.x, size.width, view.x, view.width), shift(node.position.y, size.height, view.y, view.height)];
+    if (right !== 0 || down !== 0) void flow.setViewport({ x: x + right * zoom, y: y + down * zoom, zoom });
+  }, [flow, inSight]);
+  const keepInSight = useCallback((id: string) => {
+    fitUntil.current = performance.now() + SETTLE_MS;
+    follow.current = () => bringIntoSight(id);
+    follow.current();
+  }, [bringIntoSight]);
+
+  // A result can make a block wider, and the inspector would cover it: what was added or edited last and stood in sight stays there.
+  const last = useRef<{ graph: Graph; added: string | null; edited: string | null }>({ graph, added: null, edited: null });
+  useEffect(() => {
+    const { added, edited } = touched(last.current.graph, graph);
+    last.current = { graph, added: added ?? last.current.added, edited: edited ?? last.current.edited };
+  }, [graph]);
+  const onGrowth = useCallback((id: string, before: Size | undefined, now: Size) => {
+    if (!before || isHeld.current || performance.now() < fitUntil.current || (id !== last.current.added && id !== last.current.edited)) return;
+    const node = flow.getNode(id);
+    if (!node || (now.width <= before.width && now.height <= before.height)) return;
+    if (inside({ ...node.position, ...before }, inSight())) requestAnimationFrame(() => keepInSight(id));
+  }, [flow, inSight, keepInSight]);
+
   const onNodesChange = useCallback((changes: NodeChange<BlockNodeType>[]) => {
     setNodes((now) => applyNodeChanges(changes, now));
     const places = new Map<string, { x: number; y: number }>();
     let selection: Set<string> | null = null;
     for (const change of changes) {
-      if (change.type === "dimensions" && change.dimensions) drawnSizes.set(change.id, change.dimensions);
+      if (change.type === "dimensions" && change.dimensions) {
+        onGrowth(change.id, drawnSizes.get(change.id), change.dimensions);
+        drawnSizes.set(change.id, change.dimensions);
+      }
       if (change.type === "position" && change.position && !change.dragging) places.set(change.id, change.position);
       if (change.type === "select") {
         selection ??= new Set(app.get().selected);
@@ -114,21 +166,13 @@ export function Canvas() {
     if (performance.now() < fitUntil.current && changes.some((change) => change.type === "dimensions")) requestAnimationFrame(() => follow.current());
     if (places.size > 0) edit(moveBlocks(graphNow(), places), "move");
     if (selection) app.set({ selected: selection });
-  }, [flow]);
+  }, [onGrowth]);
 
   const onEdgesChange = useCallback((changes: EdgeChange<WireEdgeType>[]) => {
     const next = new Set(app.get().selectedWires);
     for (const change of changes) if (change.type === "select") change.selected ? next.add(change.id) : next.delete(change.id);
     app.set({ selectedWires: next });
   }, []);
-
-  /** The part of the canvas that a person sees. */
-  const inSight = useCallback((): Area => {
-    const box = frame.current!.getBoundingClientRect();
-    const first = flow.screenToFlowPosition({ x: box.left, y: box.top });
-    const last = flow.screenToFlowPosition({ x: box.right, y: box.bottom });
-    return { ...first, width: last.x - first.x, height: last.y - first.y };
-  }, [flow]);
 
   const isValidConnection = useCallback((wire: Connection | Edge) => {
     const state = app.get();
@@ -162,29 +206,12 @@ export function Canvas() {
     openPalette({ place: flow.screenToFlowPosition(screen), screen, exact: true, view: inSight(), near: null, loose: null });
   }, [flow, inSight]);
 
-  // A block that was added out of sight is brought into it, and stays there while its heat-map arrives.
-  const bringIntoSight = useCallback((id: string) => {
-    const node = flow.getNode(id);
-    if (!node) return;
-    const view = inSight();
-    const size = sizeOf(id);
-    // How far to move along one axis; a block larger than the view shows its beginning.
-    const shift = (start: number, length: number, low: number, room: number): number => {
-      const back = Math.min(0, low + room - (start + length + EDGE));
-      return back + Math.max(0, low + EDGE - (start + back));
-    };
-    const { x, y, zoom } = flow.getViewport();
-    const [right, down] = [shift(node.position.x, size.width, view.x, view.width), shift(node.position.y, size.height, view.y, view.height)];
-    if (right !== 0 || down !== 0) void flow.setViewport({ x: x + right * zoom, y: y + down * zoom, zoom });
-  }, [flow, inSight]);
   const reveal = useStore(app, (state) => state.reveal);
   useEffect(() => {
     if (reveal === null || !ready) return;
     app.set({ reveal: null });
-    fitUntil.current = performance.now() + SETTLE_MS;
-    follow.current = () => bringIntoSight(reveal);
-    follow.current();
-  }, [reveal, ready, bringIntoSight]);
+    keepInSight(reveal);
+  }, [reveal, ready, keepInSight]);
 
   /** A page or a .npy file from the desktop. */
   const onDrop = useCallback((event: DragEvent) => {

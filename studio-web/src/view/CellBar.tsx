@@ -35,7 +35,7 @@ export function CellBar() {
         <button type="button" className="icon" onClick={() => nextCell(1)} disabled={!cell} aria-label="Next cell" title="Next cell"><Icon name="next" /></button>
         <button type="button" className="icon" onClick={() => pin(null)} disabled={!pinned} aria-label="Let go of the pinned cell" title="Let go of the pinned cell (Esc)"><Icon name="unpin" /></button>
       </div>
-      {cell ? <CellText cell={cell} pinned={pinned} /> : <p className="cell-idle">Point at a cell to see its window and its arithmetic. <span className="only-wide">A click pins it, arrow keys walk, <kbd>P</kbd> {playSteps() ? "steps" : "plays"}.</span></p>}
+      {cell ? <CellText cell={cell} pinned={pinned} /> : <p className="cell-idle"><span className="only-pointer">Point at</span><span className="only-touch">Tap</span> a cell to see its window and its arithmetic. <span className="only-wide">A click pins it, arrow keys walk, <kbd>P</kbd> {playSteps() ? "steps" : "plays"}.</span></p>}
     </section>
   );
 }

@@ -115,7 +115,7 @@ function Python({ code, target }: { code: string; target: string }) {
   const copy = (): void => void navigator.clipboard.writeText(code).then(() => say("Code copied"), () => say("This browser does not let the page copy: select the text", "bad"));
   return (
     <Frame title={target === "poolgrad" ? "Python with poolgrad" : "Python with tf.raw_ops"} wide>
-      <p className="quiet-text">{target === "poolgrad" ? "Run it and it gives the same bits as this page." : "Run it and it gives the same values, to the precision of the type."}</p>
+      <p className="quiet-text">{target === "poolgrad" ? "Run it and it gives the same bits as this page." : "Run it and it gives the same values, to the precision of the type, unless a comment says otherwise."}</p>
       <pre className="code" tabIndex={0}>{code}</pre>
       <div className="button-row"><button type="button" className="primary" onClick={copy}>Copy</button><button type="button" onClick={() => download(code, target === "poolgrad" ? "pooling.py" : "pooling_tensorflow.py", "text/x-python")}>Save file</button></div>
     </Frame>

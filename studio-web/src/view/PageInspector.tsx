@@ -39,6 +39,7 @@ export function PageInspector() {
         <ul className="pin-legend">
           <li><span className="swatch kind-tensor" aria-hidden="true" /> tensor</li><li><span className="swatch kind-shape" aria-hidden="true" /> shape</li>
           <li><span className="swatch kind-sequence" aria-hidden="true" /> sequence</li><li><span className="swatch kind-indices" aria-hidden="true" /> indices</li>
+          <li><span className="swatch kind-any" aria-hidden="true" /> takes any of them</li>
         </ul>
       </section>
     </>

@@ -22,7 +22,7 @@ export function Toolbar() {
         <div className="tools" role="toolbar" aria-label="Graph">
           <button type="button" onClick={() => app.set({ dialog: "gallery" })}><Icon name="gallery" /> Gallery</button>
           <button type="button" className="only-wide" onClick={openPaletteByKey}><Icon name="add" /> Add block <kbd>/</kbd></button>
-          <button type="button" className="icon only-wide" onClick={undoEdit} disabled={!canUndo} aria-label="Undo" title="Undo (Ctrl Z)"><Icon name="undo" /></button>
+          <button type="button" className="icon" onClick={undoEdit} disabled={!canUndo} aria-label="Undo" title="Undo (Ctrl Z)"><Icon name="undo" /></button>
           <button type="button" className="icon only-wide" onClick={redoEdit} disabled={!canRedo} aria-label="Redo" title="Redo (Ctrl Shift Z)"><Icon name="redo" /></button>
           <FileMenu />
         </div>

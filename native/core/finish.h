@@ -116,9 +116,13 @@ void truncated_gradient(const AverageCall& call) {
     const int64_t run = std::min<int64_t>(256, layout.inner), most = kColumns / run;
     tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min(most, tiling.extent[3]), run};
     balance(tiling, call.workers, 2 * int64_t(sizeof(S)));
-    run_boxes(tiling, call.workers, tiling.elements() * 8, 2 * kColumns * 8, [&](const Box& box, std::byte* scratch) {
+    const auto pieces = [](Arena& arena) { return std::pair(arena.take<double>(kColumns), arena.take<double>(kColumns)); };
+    Arena measure(nullptr);
+    pieces(measure);
+    run_boxes(tiling, call.workers, tiling.elements() * 8, measure.used(), [&](const Box& box, std::byte* scratch) {
         Arena arena(scratch);
-        double *quotients = arena.take<double>(kColumns), *totals = arena.take<double>(kColumns);
+        double *quotients, *totals;
+        std::tie(quotients, totals) = pieces(arena);
         const int64_t inner = box.inner.size();
         const Range sources = width.range(box.width);
         std::tuple<int64_t, int64_t, int64_t, int64_t> made{-1, 0, 0, 0};

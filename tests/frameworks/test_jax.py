@@ -20,7 +20,7 @@ from reference import assert_close, assert_same_bits
 import poolgrad as pg
 
 pytestmark = [pytest.mark.framework, pytest.mark.filterwarnings("ignore")]  # JAX's own warnings
-SECONDS = 75  # with what test_presets_live.py spends on JAX, 90
+SECONDS = 70  # with what test_presets_live.py spends on JAX, 90
 KINDS = ("float32", "float64", "bfloat16", "float16")
 
 

@@ -381,7 +381,7 @@ def test_jax(seed: int) -> None:
     seen: Counter[str] = Counter()
     # All twelve kinds come before any comes again: a slow machine compiles few geometries.
     kinds = itertools.cycle(itertools.product(["VALID", "SAME", "SAME_LOWER", "pairs"], [(1, 1), (0, 1), (0, 0)]))
-    for source, (kind, (maximum, include)) in zip(rounds("jax", seed, 15, 120, 12), kinds, strict=False):
+    for source, (kind, (maximum, include)) in zip(rounds("jax", seed, 20, 120, 12), kinds, strict=False):
         size, window, stride = geometry(source)
         pairs = [(source.randint(0, k - 1), source.randint(0, k - 1)) for k in window]
         padding = pairs if kind == "pairs" else kind

@@ -179,7 +179,7 @@ int64_t max_pool_grad_from_input(const Input& orig_input, const std::optional<In
     MaxCall call = shape.max_call(minimum);
     call.source = orig_input.data(), call.grad = grad.data(), call.destination = destination.data();
     if (orig_output) shape.check_output(*orig_output, "orig_output"), call.expected = orig_output->data();
-    return without_gil(shape.work(), [&] { return kernels().max_pool_grad_from_input(call); });
+    return without_gil(shape.work(), [&] { return kernels().max_pool_grad(call); });
 }
 
 int64_t take_winners(const Input& source, const Input& winners, const Output& destination, const Table& table, int64_t outer,

@@ -80,10 +80,13 @@ class Average {
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
-        fills_ = gradient && depth_.longest() == 1 && height_.longest() == 1 && width_.longest() == 1;
-        fills_ = fills_ && regular_;
-        side_by_side_ = !integers && inner_ == 1 && !(fills_ && (rule_.stride <= 4 || rule_.stride > 16) && width_.destinations() >= 24) && call_.layout.outer >= kPlanes<A> / 2 && width_.sources() > 1 &&
-                        height_.together(kTogether) <= 64 && depth_.together(kTogether) <= 64 && width_.longest() <= 64;
+        fills_ = gradient && regular_ && depth_.longest() == 1 && height_.longest() == 1 && width_.longest() == 1;
+        // Fills of long rows are faster row by row, but for strides that are interleaved unit by unit.
+        const bool fills_rows = fills_ && (rule_.stride <= 4 || rule_.stride > 16) && width_.destinations() >= 24;
+        const bool short_ranges =
+            height_.together(kTogether) <= 64 && depth_.together(kTogether) <= 64 && width_.longest() <= 64;
+        side_by_side_ = !integers && inner_ == 1 && !fills_rows && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
+                        width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
         ring_rows_ = both ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
@@ -93,9 +96,10 @@ class Average {
         const int64_t block = std::min(width_.longest(), kBlock);
         run_ = inner * block <= most ? inner : std::min(inner, std::max<int64_t>(64, most / block / 16 * 16));
         columns_ = std::max<int64_t>(1, std::min(most, std::max<int64_t>(4096, 6 * width_.longest() * run_)) / run_);
-        const bool line = regular_ && !side_by_side_ && run_ == inner &&
-                          (fills_ || (inner < 16 && rule_.window <= std::min(kBlock, rule_.input_size) &&
-                                      (gradient ? divide_up(rule_.window, rule_.stride) <= rule_.output_size : rule_.stride <= 64)));
+        const int64_t terms = regular_ ? (gradient ? divide_up(rule_.window, rule_.stride) : rule_.window) : 0;
+        const bool fits_line = rule_.window <= rule_.input_size && terms <= kBlock &&
+                               (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
+        const bool line = regular_ && !side_by_side_ && run_ == inner && (fills_ || (inner < 16 && fits_line));
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
@@ -597,6 +601,18 @@ class Average {
             sum_ring(rooms, outer, depths, plane, heights, columns, rows);
     }
 
+    // to[j] + at <- the sum of the rows of the j-th group; row 0 is the first of all groups.
+    template <class Rows>
+    POOLGRAD_INLINE void sum_each(const Rows& rows, const A* weights, const Groups& groups, int64_t length, A* const* to, int64_t at) const {
+        Span spans[kTogether];
+        StoreSink<A, A> sinks[kTogether];
+        for (int j = 0; j < groups.count; ++j) {
+            spans[j] = {int32_t(groups.groups[j].range.first - groups.all.first), int32_t(groups.groups[j].range.size())};
+            sinks[j] = {to[j] + at};
+        }
+        sum_spans<gradient>(rows, weights, spans, groups.count, length, sinks);
+    }
+
     // to[j] <- the sum along depth or height of the source over the j-th range.
     POOLGRAD_NOINLINE void sum_source(Rooms& rooms, int64_t outer, int64_t d, int64_t h, const Side& side, const Groups& groups, Range columns,
                     A* const* to) const {
@@ -609,14 +625,7 @@ class Average {
         A weights[kBlock];
         if (groups.all.size() <= kBlock) {
             fill_weights(side, groups.all.first, groups.all.size(), weights);
-            Span spans[kTogether];
-            for (int j = 0; j < groups.count; ++j)
-                spans[j] = {int32_t(groups.groups[j].range.first - groups.all.first), int32_t(groups.groups[j].range.size())};
-            for (int64_t i = 0; i < pieces; ++i) {
-                StoreSink<A, A> sinks[kTogether];
-                for (int j = 0; j < groups.count; ++j) sinks[j] = {to[j] + i * run};
-                sum_spans<gradient>(PitchRows<S>{base + i * inner_, pitch}, weights, spans, groups.count, length, sinks);
-            }
+            for (int64_t i = 0; i < pieces; ++i) sum_each(PitchRows<S>{base + i * inner_, pitch}, weights, groups, length, to, i * run);
             return;
         }
         for (int64_t first = 0; first < groups.all.size(); first += kBlock) {
@@ -647,13 +656,7 @@ class Average {
         for (int64_t i = range.first; i < range.last; ++i) rows[i - range.first] = place(i);
         A weights[kBlock];
         fill_weights(side, groups.all.first, groups.all.size(), weights);
-        Span spans[kTogether];
-        StoreSink<A, A> sinks[kTogether];
-        for (int j = 0; j < groups.count; ++j) {
-            spans[j] = {int32_t(groups.groups[j].range.first - groups.all.first), int32_t(groups.groups[j].range.size())};
-            sinks[j] = {to[j]};
-        }
-        sum_spans<gradient>(PointerRows<A>{rows}, weights, spans, groups.count, columns.size() * kPlanes<A>, sinks);
+        sum_each(PointerRows<A>{rows}, weights, groups, columns.size() * kPlanes<A>, to, 0);
     }
 
     // Over depth into rings of rows, one ring for each plane and one row for each source height, then over height.
@@ -671,13 +674,7 @@ class Average {
         }
         A weights[kBlock];
         fill_weights(height_, heights.all.first, heights.all.size(), weights);
-        Span spans[kTogether];
-        StoreSink<A, A> sinks[kTogether];
-        for (int j = 0; j < heights.count; ++j) {
-            spans[j] = {int32_t(heights.groups[j].range.first - heights.all.first), int32_t(heights.groups[j].range.size())};
-            sinks[j] = {to[j]};
-        }
-        sum_spans<gradient>(PointerRows<A>{rows}, weights, spans, heights.count, length, sinks);
+        sum_each(PointerRows<A>{rows}, weights, heights, length, to, 0);
     }
 
     // The same where a range of heights has too many rows for a ring: each row is made when needed and added at once.

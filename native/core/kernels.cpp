@@ -127,7 +127,6 @@ int64_t max_pool_grad(const MaxCall& call) {
         return MaxGradient<TypeOf<decltype(s)>, TypeOf<decltype(v)>, TypeOf<decltype(c)>>(call).run();
     });
 }
-int64_t max_pool_grad_from_input(const MaxCall& call) { return max_pool_grad(call); }
 int64_t take_winners(const MaxCall& call) {
     return visit(call.kind, [&](auto type) { return take_by_winners<TypeOf<decltype(type)>>(call); });
 }

@@ -15,7 +15,6 @@
     void avg_pool_grad(const AverageCall&);                 \
     void max_pool(const MaxCall&);                          \
     int64_t max_pool_grad(const MaxCall&);                  \
-    int64_t max_pool_grad_from_input(const MaxCall&);       \
     int64_t take_winners(const MaxCall&);                   \
     int64_t scatter_indices(const IndexCall&);              \
     int64_t gather_indices(const IndexCall&);               \
@@ -26,7 +25,6 @@
                                  avg_pool_grad,             \
                                  max_pool,                  \
                                  max_pool_grad,             \
-                                 max_pool_grad_from_input,  \
                                  take_winners,              \
                                  scatter_indices,           \
                                  gather_indices,            \

@@ -54,8 +54,8 @@ struct Kernels {
     void (*avg_pool_grad)(const AverageCall&);
     void (*max_pool)(const MaxCall&);
     // These return -1, or the first flat index of a winner, maximum or index that is not right.
+    // The gradient takes the winners it is given, or finds them where it is given the input.
     int64_t (*max_pool_grad)(const MaxCall&);
-    int64_t (*max_pool_grad_from_input)(const MaxCall&);
     int64_t (*take_winners)(const MaxCall&);
     int64_t (*scatter_indices)(const IndexCall&);
     int64_t (*gather_indices)(const IndexCall&);

@@ -17,7 +17,8 @@ settings.register_profile("fast", max_examples=60, deadline=None)
 settings.register_profile("full", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("POOLGRAD_HYPOTHESIS", "fast"))
 
-SEED = int(os.environ.get("POOLGRAD_SEED", random.randrange(2**32)))
+# Kept in the environment, so that every process of a run has the same.
+SEED = int(os.environ.setdefault("POOLGRAD_SEED", str(random.randrange(2**32))))
 
 
 def pytest_report_header() -> str:

@@ -161,6 +161,7 @@ def test_a_bar_is_of_the_mean_unless_of_every_row() -> None:
     assert judge("x", values, most=2.5).verdict == "PASS"
     assert judge("x", values, most=2.5, ceiling=3).verdict == "MISS"
     assert judge("x", [("none", None)], most=1).verdict == "-"
+    assert judge("x", values, most=2.5, unsettled=frozenset({"a", "other"})).unsettled == 1
 
 
 def test_bars_take_the_rows_they_name() -> None:

@@ -10,6 +10,7 @@ namespace poolgrad::POOLGRAD_ISA {
 enum class Across {
     runs,    // inner is long: each destination is a sum of runs of the row
     line,    // inner is short, the axis regular: the whole row at once, shifted (stride 1) or in phases
+    picks,   // inner is 1, the axis irregular: terms are picked from the row, a register of destinations at a time
     blocks,  // a single range exceeds a row of scratch: one destination at a time, its range in blocks
 };
 
@@ -44,7 +45,9 @@ class Average {
         for (int64_t size : {call_.layout.outer, depth_.sources(), height_.sources(), width_.sources(), inner_}) read *= double(size);
         const int64_t traffic = int64_t(std::min(read, 0x1p60)) + result_bytes;
         if constexpr (gradient)
-            if (inner_ == 1 && is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat_outputs(traffic);
+            if (is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat_outputs(traffic, result_bytes >= kStreamBytes);
+        if constexpr (!gradient && !integers)
+            if (inner_ == 1 && is_whole_plane()) return sum_planes_whole(traffic);
         plan(tiling);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()) * (side_by_side_ ? kPlanes<A> : 1));
         stream_ = !integers && result_bytes >= kStreamBytes;
@@ -55,25 +58,101 @@ class Average {
     }
 
   private:
+    static constexpr int64_t kMostPicks = 64;  // terms of a sum
     // Results beyond the last-level cache go past it.
     static constexpr int64_t kStreamBytes = 32 << 20;
 
     static bool is_whole(const Side& side) { return side.sources() == 1 && side.axis->window(0).size() == side.destinations(); }
 
-    // The gradient of a global average of planes: each plane is one number.
-    void repeat_outputs(int64_t traffic) const {
+    bool is_whole_plane() const {
+        const auto whole = [](const Side& side) { return side.destinations() == 1 && side.axis->window(0).size() == side.sources(); };
+        return whole(depth_) && whole(height_) && whole(width_) && depth_.sources() <= kBlock && height_.sources() <= kBlock &&
+               width_.sources() <= kBlock && width_.sources() > 1;
+    }
+
+    // A global average of planes: each plane over depth and height, then kPlanes of them side by side along width.
+    void sum_planes_whole(int64_t traffic) const {
+        constexpr int lanes = kLanes<A>;
+        const int64_t outers = call_.layout.outer, deep = depth_.sources(), high = height_.sources(), wide = width_.sources();
+        const int64_t row = divide_up(wide, lanes) * lanes, plane = deep * high * wide;
+        const S *source = static_cast<const S*>(call_.source), *end = source + outers * plane;
+        const A divisor = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(0)).times(width_.axis->divisor(0)).template as<A>();
+        Tiling tiling{{divide_up(outers, kPlanes<A>), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
+        balance(tiling, call_.workers, plane * kPlanes<A> * int64_t(sizeof(S)));
+        const auto rooms = [&](Arena& arena) { return std::pair(arena.take<A>(kPlanes<A> * row), arena.take<A>(kPlanes<A> * wide)); };
+        Arena measure(nullptr);
+        rooms(measure);
+        run_boxes(tiling, call_.workers, traffic, measure.used(), [&](const Box& box, std::byte* scratch) {
+            Arena arena(scratch);
+            const auto [sums, joined] = rooms(arena);
+            for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
+                const int64_t first = group * kPlanes<A>, count = std::min<int64_t>(kPlanes<A>, outers - first);
+                const A* from[kPlanes<A>];
+                for (int64_t p = 0; p < kPlanes<A>; ++p) {
+                    from[p] = sums + std::min(p, count - 1) * row;
+                    if (p < count) sum_down(source + (first + p) * plane, end, deep, high, wide, sums + p * row);
+                }
+                load_planes<A, A>(joined, from, wide);
+                A totals[kPlanes<A>];
+                T results[kPlanes<A>];
+                sum_rows<false>(PitchRows<A>{joined, kPlanes<A>}, joined, wide, kPlanes<A>, StoreSink<A, A>{totals});
+                sum_rows<false>(PitchRows<A>{totals, 0}, joined, 1, kPlanes<A>, DivideSink<A, T>{results, divisor});
+                std::memcpy(static_cast<T*>(call_.destination) + first, results, std::size_t(count) * sizeof(T));
+            }
+        });
+    }
+    // to <- the sums of a plane over depth and height, whole registers of columns: what lies beyond its width is read and not used.
+    static void sum_down(const S* plane, const S* end, int64_t deep, int64_t high, int64_t wide, A* to) {
+        constexpr int lanes = kLanes<A>;
+        for (int64_t w = 0; w < wide; w += lanes) {
+            const auto read = [&](int64_t d, int64_t h) POOLGRAD_LAMBDA {
+                const S* from = plane + (d * high + h) * wide + w;
+                if (end - from >= lanes) return load<A, lanes>(from);
+                S last[lanes] = {};
+                std::memcpy(last, from, std::size_t(std::min<int64_t>(lanes, wide - w)) * sizeof(S));
+                return load<A, lanes>(last);
+            };
+            Vector<A, lanes> total = spread<A, lanes>(A(-0.0));
+            for (int64_t h = 0; h < high; ++h) {
+                auto sum = read(0, h);
+                for (int64_t d = 1; d < deep; ++d) sum = sum + read(d, h);
+                total = total + sum;
+            }
+            store<A, lanes>(to + w, total);
+        }
+    }
+
+    // The gradient of a global average: one run of inner elements, again and again.
+    void repeat_outputs(int64_t traffic, bool streaming) const {
         A weights[3];
         for (std::size_t i = 0; i < 3; ++i) weights[i] = A(1) / A(call_.layout.axes[i]->divisor(0));
-        const int64_t plane = depth_.destinations() * height_.destinations() * width_.destinations();
-        Tiling tiling{{call_.layout.outer, 1, 1, plane, 1}, {1, 1, 1, std::min<int64_t>(plane, 16 << 10), 1}};
+        const int64_t places = depth_.destinations() * height_.destinations() * width_.destinations();
+        const int64_t run = std::min<int64_t>(inner_, 4096), copies = run == inner_ ? std::min(places, 4096 / run) : 1;
+        Tiling tiling{{call_.layout.outer, 1, 1, places, inner_}, {1, 1, 1, std::min<int64_t>(places, divide_up(32 << 10, run)), run}};
         balance(tiling, call_.workers, int64_t(sizeof(T)));
-        run_boxes(tiling, call_.workers, traffic, 0, [&](const Box& box, std::byte*) {
+        run_boxes(tiling, call_.workers, traffic, copies * run * int64_t(sizeof(T)), [&](const Box& box, std::byte* scratch) {
+            T* pattern = reinterpret_cast<T*>(scratch);
+            const int64_t length = box.inner.size(), part = std::min(copies, box.width.size()) * length;
             for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
-                T value;
-                const A grad = load<A, 1>(static_cast<const S*>(call_.source) + outer);
-                store<A, 1>(&value, ((grad * weights[0]) * weights[1]) * weights[2]);
-                std::fill_n(static_cast<T*>(call_.destination) + outer * plane + box.width.first, box.width.size(), value);
+                const S* grads = static_cast<const S*>(call_.source) + outer * inner_ + box.inner.first;
+                T* to = static_cast<T*>(call_.destination) + (outer * places + box.width.first) * inner_ + box.inner.first;
+                const bool once = part == box.width.size() * length && !streaming;  // the pattern is all there is
+                T* first = once ? to : pattern;
+                weigh_row<A>(first, grads, weights, length);
+                if (length == 1) fill_row(first, part, *first);
+                for (int64_t done = length; length > 1 && done < part; done += std::min(done, part - done))
+                    std::memcpy(first + done, first, std::size_t(std::min(done, part - done)) * sizeof(T));
+                if (once) continue;
+                for (int64_t at = 0, end = box.width.size() * length; at < end; at += part) {
+                    const int64_t count = std::min(part, end - at);
+                    T* piece = to + at / length * inner_;
+                    if (streaming)
+                        stream_copy(piece, pattern, count, true);
+                    else
+                        std::memcpy(piece, pattern, std::size_t(count) * sizeof(T));
+                }
             }
+            stream_fence();
         });
     }
 
@@ -85,7 +164,13 @@ class Average {
         const bool fills_rows = fills_ && (rule_.stride <= 4 || rule_.stride > 16) && width_.destinations() >= 24;
         const bool short_ranges =
             height_.together(kTogether) <= 64 && depth_.together(kTogether) <= 64 && width_.longest() <= 64;
-        side_by_side_ = !integers && inner_ == 1 && !fills_rows && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
+        const int64_t terms = regular_ ? (gradient ? divide_up(rule_.window, rule_.stride) : rule_.window) : width_.longest();
+        const bool fits_line = regular_ && rule_.window <= rule_.input_size && terms <= kBlock &&
+                               (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
+        const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
+        // Wide rows fill registers by themselves.
+        const bool wide = (fits_line || picks) && width_.destinations() >= 64;
+        side_by_side_ = !integers && inner_ == 1 && !fills_rows && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
         ring_rows_ = both ? std::min(height_.together(kTogether), kBlock) : 0;
@@ -96,11 +181,9 @@ class Average {
         const int64_t block = std::min(width_.longest(), kBlock);
         run_ = inner * block <= most ? inner : std::min(inner, std::max<int64_t>(64, most / block / 16 * 16));
         columns_ = std::max<int64_t>(1, std::min(most, std::max<int64_t>(4096, 6 * width_.longest() * run_)) / run_);
-        const int64_t terms = regular_ ? (gradient ? divide_up(rule_.window, rule_.stride) : rule_.window) : 0;
-        const bool fits_line = rule_.window <= rule_.input_size && terms <= kBlock &&
-                               (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
         const bool line = regular_ && !side_by_side_ && run_ == inner && (fills_ || (inner < 16 && fits_line));
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
+        if (picks && !side_by_side_ && across_ == Across::runs) across_ = Across::picks;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
         // With a pass over depth, planes of the source come back for the next depth: keep those of a box within 512 KiB.
@@ -191,8 +274,13 @@ class Average {
             width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile);
             if (strided && !gradient) phases = arena.take<A>(line_size + job.rule_.stride * job.run_);
             if (line && gradient) {
-                more = arena.take<T>(line_size), fewer = arena.take<T>(line_size);
+                more = arena.take<T>(line_size + GroupRow<T>::kSlack), fewer = arena.take<T>(line_size + GroupRow<T>::kSlack);
                 finished = arena.take<T>(tile * job.run_);
+                group_row = GroupRow<T>(arena, job.rule_, job.run_);
+            }
+            if (job.across_ == Across::picks) {
+                firsts = arena.take<int32_t>(tile + kLanes<A>), counts = arena.take<int32_t>(tile + kLanes<A>);
+                if (gradient) finished = arena.take<T>(tile);
             }
             if (!line) spans = arena.take<Span>(tile), total = arena.take<A>(job.run_);
         }
@@ -207,11 +295,12 @@ class Average {
         Range plane_heights{0, 0};
         int planes = 0;
         Span* spans = nullptr;
+        int32_t *firsts = nullptr, *counts = nullptr;  // of terms, for each destination of width
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
 
         Range columns{0, 0}, inner{0, 0};  // of the source, of this box
         Line line;
-        int64_t rest = 0;  // gradient: how many destinations of a group have the longer sums
+        GroupRow<T> group_row;
     };
     bool apart() const { return ring_rows_ && height_.longest() > kBlock; }
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
@@ -231,6 +320,7 @@ class Average {
         rooms.columns = width_.range(box.width);
         if (across_ == Across::line) prepare_line(rooms, box.width);
         if (across_ == Across::runs) prepare_runs(rooms, box.width);
+        if (across_ == Across::picks) prepare_picks(rooms, box.width);
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
             if (side_by_side_) {
                 const int64_t first = outer * kPlanes<A>;
@@ -268,9 +358,10 @@ class Average {
         const int64_t run = box.inner.size();
         for (int j = 0; j < heights.count; ++j) {
             const Source from{outer, depths.groups[plane].range, heights.groups[j].range, rooms.rows + j * rooms.line_size};
+            const Range ds = depths.groups[plane].destinations, hs = heights.groups[j].destinations;
             bool first = true;
-            for (int64_t d = depths.groups[plane].destinations.first; d < depths.groups[plane].destinations.last; ++d)
-                for (int64_t h = heights.groups[j].destinations.first; h < heights.groups[j].destinations.last; ++h) {
+            for (int64_t d = ds.first; d < ds.last; ++d)
+                for (int64_t h = hs.first; h < hs.last; ++h) {
                     const int64_t at =
                         (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() +
                          box.width.first) * inner_ + box.inner.first;
@@ -284,8 +375,10 @@ class Average {
                         runs(rooms, from, box.width, divisor, whole != nullptr, slot);
                     else if (across_ == Across::blocks)
                         blocks(rooms, from, depths, plane, heights, box.width.first, divisor, slot(0));
+                    else if (across_ == Across::picks)
+                        pick(rooms, from, box.width, divisor, first, ds.size() * hs.size() == 1, whole);
                     else if constexpr (gradient)
-                        line_gradient(rooms, from, box.width, first, whole);
+                        line_gradient(rooms, from, box.width, first, ds.size() * hs.size() == 1, whole);
                     else
                         line_forward(rooms, from, box.width, divisor, whole);
                     first = false;
@@ -320,7 +413,7 @@ class Average {
                     if (nothing)
                         std::memset(to, 0, std::size_t(length) * sizeof(T));
                     else
-                        lay_groups(rooms, box.width.size(), to);
+                        rooms.group_row.lay(to, rooms.more, rooms.fewer, box.width.size());
                 }
             }
         }
@@ -478,11 +571,55 @@ class Average {
         finish(rooms.total, run, gradient ? A(1) : divisor.times(width_.axis->divisor(w)).template as<A>(), to);
     }
 
+    // ---- along width, inner 1, irregular ----
+
+    void prepare_picks(Rooms& rooms, Range box) const {
+        fill_weights(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
+        for (int64_t i = 0; i < box.size() + kLanes<A>; ++i) {
+            const Range range = i < box.size() ? width_.range(box.first + i) : Range{0, 0};
+            rooms.counts[i] = int32_t(std::max<int64_t>(0, range.size()));
+            rooms.firsts[i] = rooms.counts[i] ? int32_t(range.first - rooms.columns.first) : 0;
+        }
+    }
+    void pick(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool first, bool only, T* to) const {
+        if (gradient && !first) {
+            std::memcpy(to, rooms.finished, std::size_t(box.size()) * sizeof(T));
+            return;
+        }
+        fill_line(rooms, from);
+        make_divisors(rooms, box, divisor);
+        T* result = gradient && !only ? rooms.finished : to;
+        constexpr int lanes = kLanes<A>;
+        for (int64_t at = 0; at < box.size(); at += lanes) {
+            const auto index = load<int32_t, lanes>(rooms.firsts + at);
+            const auto count = load<int32_t, lanes>(rooms.counts + at);
+            auto sum = spread<A, lanes>(A(-0.0));
+            for (int32_t t = 0; t < int32_t(width_.longest()); ++t)
+                sum = sum + gather<A>(from.row + t, index, count > t, spread<A, lanes>(A(-0.0)));
+            if constexpr (gradient)
+                sum = select<A, lanes>(convert<typename BitsOf<sizeof(A)>::type, int32_t, lanes>(count > 0) != 0, sum, spread<A, lanes>(A(0)));
+            const int64_t left = box.size() - at;
+            A divisors[lanes];
+            if constexpr (!gradient && !integers) {
+                for (int i = 0; i < lanes; ++i) divisors[i] = i < left ? rooms.width_factors[at + i] : A(1);
+                sum = sum / load<A, lanes>(divisors);
+            }
+            if (left >= lanes) {
+                store<A, lanes>(result + at, sum);
+            } else {
+                T rest[lanes];
+                store<A, lanes>(rest, sum);
+                std::memcpy(result + at, rest, std::size_t(left) * sizeof(T));
+            }
+        }
+        if (result != to) std::memcpy(to, result, std::size_t(box.size()) * sizeof(T));
+    }
+
     // ---- along width, inner short ----
 
     void prepare_line(Rooms& rooms, Range box) const {
         const Line line = rooms.line = line_of(box);
-        rooms.rest = rule_.window % rule_.stride ? rule_.window % rule_.stride : rule_.stride;
+        if (gradient) rooms.group_row.prepare(line.lead);
         rooms.columns = {std::max<int64_t>(0, line.first), std::min(width_.sources(), line.first + line.length)};
         for (int j = 0; j < kTogether; ++j) std::fill_n(rooms.rows + j * rooms.line_size, line.length * inner_, A(-0.0));
         if (fills_)
@@ -496,12 +633,14 @@ class Average {
     A* inside(const Rooms& rooms, A* row) const {
         return across_ == Across::line ? row + (rooms.columns.first - rooms.line.first) * inner_ : row;
     }
-    A* fill_line(const Rooms& rooms, const Source& from) const {
+    void fill_line(const Rooms& rooms, const Source& from) const {
+        if (!depth_trivial_ || !height_trivial_) return;
         A* to = inside(rooms, from.row);
-        if (depth_trivial_ && height_trivial_)
-            sum_rows<false, A>(PitchRows<S>{source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first), 0}, to,
-                               1, rooms.columns.size() * inner_, StoreSink<A, A>{to});
-        return to;
+        const PitchRows<S> row{source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first), 0};
+        if constexpr (gradient)
+            sum_rows<false, A>(row, to, 1, rooms.columns.size() * inner_, ScaleSink<A>{to, rooms.width_factors});
+        else
+            sum_rows<false, A>(row, to, 1, rooms.columns.size() * inner_, StoreSink<A, A>{to});
     }
 
     void line_forward(Rooms& rooms, const Source& from, Range box, Divisor divisor, T* to) const {
@@ -536,8 +675,8 @@ class Average {
     }
 
     // Destinations i with i + before = q * stride + r form group q. Those with r < window % stride sum `terms` sources that end at q, the
-    // others one less. Rows of the same source are the same.
-    void line_gradient(Rooms& rooms, const Source& from, Range box, bool first, T* to) const {
+    // others one less. Rows of the same source are the same: all but an only one are kept for the next.
+    void line_gradient(Rooms& rooms, const Source& from, Range box, bool first, bool only, T* to) const {
         const Rule& rule = rule_;
         const Line& line = rooms.line;
         const std::size_t bytes = std::size_t(box.size() * inner_) * sizeof(T);
@@ -545,11 +684,7 @@ class Average {
             std::memcpy(to, rooms.finished, bytes);
             return;
         }
-        if (first) {
-            A* row = fill_line(rooms, from);
-            const int64_t length = rooms.columns.size() * inner_;
-            scale_row(row, rooms.width_factors, length);
-        }
+        if (first) fill_line(rooms, from);
         const auto sum_groups = [&](int64_t terms, T* result) {
             // Groups from here on are past the last output: nothing covers them.
             const int64_t covered =
@@ -561,61 +696,51 @@ class Average {
         if (rule.stride == 1) return sum_groups(line.terms, to);
         sum_groups(line.terms, rooms.more);
         if (rule.window % rule.stride) sum_groups(line.terms - 1, rooms.fewer);
-        lay_groups(rooms, box.size(), rooms.finished);
-        std::memcpy(to, rooms.finished, bytes);
-    }
-
-    void lay_groups(const Rooms& rooms, int64_t count, T* to) const {
-        const int64_t stride = rule_.stride, rest = rooms.rest;
-        if (stride <= 16) {
-            const T* rows[16];
-            for (int64_t r = 0; r < stride; ++r) rows[r] = r < rest ? rooms.more : rooms.fewer;
-            return lay_row(to, rows, rooms.line.lead, count, stride, inner_);
-        }
-        int64_t group = 0;
-        for (int64_t begin = rooms.line.lead; count > 0; begin = 0, ++group) {
-            const int64_t end = std::min(stride, begin + count);
-            to = repeat(to, rooms.more + group * inner_, std::min(rest, end) - begin, inner_);
-            to = repeat(to, rooms.fewer + group * inner_, end - std::max(rest, begin), inner_);
-            count -= end - begin;
-        }
+        rooms.group_row.lay(only ? to : rooms.finished, rooms.more, rooms.fewer, box.size());
+        if (!only) std::memcpy(to, rooms.finished, bytes);
     }
 
     // ---- over depth and height ----
 
-    // rooms.rows <- the sums over depth and height of some columns, [column][inner], one row for each group of heights.
+    // rooms.rows <- the sums over depth and height of some columns, [column][inner], one row for each group of heights; a line of a
+    // gradient also gets its weights along width.
     void reduce(Rooms& rooms, int64_t outer, const Groups& depths, int plane, const Groups& heights, Range columns) const {
         A* rows[kTogether];
         for (int j = 0; j < kTogether; ++j) rows[j] = inside(rooms, rooms.rows + j * rooms.line_size);
+        const A* factors = gradient && (across_ == Across::line || across_ == Across::picks) ? rooms.width_factors : nullptr;
         if (depth_trivial_)
-            sum_source(rooms, outer, depths.all.first, heights.all.first, height_, heights, columns, rows);
+            sum_source(rooms, outer, depths.all.first, heights.all.first, height_, heights, columns, rows, factors);
         else if (height_trivial_)
             for (int j = 0; j < heights.count; ++j) {
                 Groups one = depths;
                 one.count = 1, one.groups[0] = depths.groups[plane], one.all = one.groups[0].range;
-                sum_source(rooms, outer, one.all.first, heights.groups[j].range.first, depth_, one, columns, rows + j);
+                sum_source(rooms, outer, one.all.first, heights.groups[j].range.first, depth_, one, columns, rows + j, factors);
             }
         else if (apart())
-            sum_apart(rooms, outer, depths, heights.all, columns, rows[0]);
+            sum_apart(rooms, outer, depths, heights.all, columns, rows[0], factors);
         else
-            sum_ring(rooms, outer, depths, plane, heights, columns, rows);
+            sum_ring(rooms, outer, depths, plane, heights, columns, rows, factors);
     }
 
-    // to[j] + at <- the sum of the rows of the j-th group; row 0 is the first of all groups.
+    // to[j] + at <- the sum of the rows of the j-th group, times the factors if there are any; row 0 is the first of all groups.
     template <class Rows>
-    POOLGRAD_INLINE void sum_each(const Rows& rows, const A* weights, const Groups& groups, int64_t length, A* const* to, int64_t at) const {
+    POOLGRAD_INLINE void sum_each(const Rows& rows, const A* weights, const Groups& groups, int64_t length, A* const* to, int64_t at,
+                                  const A* factors) const {
         Span spans[kTogether];
         StoreSink<A, A> sinks[kTogether];
+        ScaleSink<A> scaled[kTogether];
         for (int j = 0; j < groups.count; ++j) {
             spans[j] = {int32_t(groups.groups[j].range.first - groups.all.first), int32_t(groups.groups[j].range.size())};
-            sinks[j] = {to[j] + at};
+            sinks[j] = {to[j] + at}, scaled[j] = {to[j] + at, factors};
         }
+        if constexpr (gradient)
+            if (factors) return sum_spans<gradient>(rows, weights, spans, groups.count, length, scaled);
         sum_spans<gradient>(rows, weights, spans, groups.count, length, sinks);
     }
 
     // to[j] <- the sum along depth or height of the source over the j-th range.
     POOLGRAD_NOINLINE void sum_source(Rooms& rooms, int64_t outer, int64_t d, int64_t h, const Side& side, const Groups& groups, Range columns,
-                    A* const* to) const {
+                    A* const* to, const A* factors) const {
         if (side_by_side_) return sum_planes(rooms, outer, d, h, side, groups, columns, to);
         const int64_t pitch = width_.sources() * inner_ * (&side == &depth_ ? height_.sources() : 1);
         const int64_t run = rooms.inner.size();
@@ -625,7 +750,7 @@ class Average {
         A weights[kBlock];
         if (groups.all.size() <= kBlock) {
             fill_weights(side, groups.all.first, groups.all.size(), weights);
-            for (int64_t i = 0; i < pieces; ++i) sum_each(PitchRows<S>{base + i * inner_, pitch}, weights, groups, length, to, i * run);
+            for (int64_t i = 0; i < pieces; ++i) sum_each(PitchRows<S>{base + i * inner_, pitch}, weights, groups, length, to, i * run, factors);
             return;
         }
         for (int64_t first = 0; first < groups.all.size(); first += kBlock) {
@@ -634,6 +759,7 @@ class Average {
             for (int64_t i = 0; i < pieces; ++i)
                 add_block(PitchRows<S>{base + first * pitch + i * inner_, pitch}, weights, count, length, to[0] + i * run, first != 0);
         }
+        if (factors) scale_row(to[0], factors, length);
     }
 
     // The same for planes side by side. Rows along height are kept for the next call, those along depth are not.
@@ -656,11 +782,12 @@ class Average {
         for (int64_t i = range.first; i < range.last; ++i) rows[i - range.first] = place(i);
         A weights[kBlock];
         fill_weights(side, groups.all.first, groups.all.size(), weights);
-        sum_each(PointerRows<A>{rows}, weights, groups, columns.size() * kPlanes<A>, to, 0);
+        sum_each(PointerRows<A>{rows}, weights, groups, columns.size() * kPlanes<A>, to, 0, nullptr);
     }
 
     // Over depth into rings of rows, one ring for each plane and one row for each source height, then over height.
-    POOLGRAD_NOINLINE void sum_ring(Rooms& rooms, int64_t outer, const Groups& depths, int plane, const Groups& heights, Range columns, A* const* to) const {
+    POOLGRAD_NOINLINE void sum_ring(Rooms& rooms, int64_t outer, const Groups& depths, int plane, const Groups& heights, Range columns, A* const* to,
+                                    const A* factors) const {
         const int64_t length = columns.size() * rooms.inner.size();
         const auto row = [&](int64_t i, int64_t h) { return rooms.ring + (i * ring_rows_ + h % ring_rows_) * rooms.row_size; };
         const A* rows[kBlock];
@@ -669,20 +796,20 @@ class Average {
             if (rooms.ring_holds[h % ring_rows_] == h) continue;
             A* sums[kTogether];
             for (int i = 0; i < depths.count; ++i) sums[i] = row(i, h);
-            sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, sums);
+            sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, sums, nullptr);
             rooms.ring_holds[h % ring_rows_] = h;
         }
         A weights[kBlock];
         fill_weights(height_, heights.all.first, heights.all.size(), weights);
-        sum_each(PointerRows<A>{rows}, weights, heights, length, to, 0);
+        sum_each(PointerRows<A>{rows}, weights, heights, length, to, 0, factors);
     }
 
     // The same where a range of heights has too many rows for a ring: each row is made when needed and added at once.
-    void sum_apart(Rooms& rooms, int64_t outer, const Groups& depths, Range heights, Range columns, A* to) const {
+    void sum_apart(Rooms& rooms, int64_t outer, const Groups& depths, Range heights, Range columns, A* to, const A* factors) const {
         const int64_t length = columns.size() * rooms.inner.size();
         A weight[1] = {A(1)};
         for (int64_t h = heights.first; h < heights.last; ++h) {
-            sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, &rooms.ring);
+            sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, &rooms.ring, nullptr);
             const int64_t in_block = (h - heights.first) % kBlock;
             fill_weights(height_, h, 1, weight);
             add_block(PitchRows<A>{rooms.ring, 0}, weight, 1, length, rooms.block_row, in_block != 0);
@@ -692,6 +819,7 @@ class Average {
             else
                 sum_rows<false>(PitchRows<A>{rooms.block_row, 0}, weight, 1, length, StoreSink<A, A>{to});
         }
+        if (factors) scale_row(to, factors, length);
     }
 
     const AverageCall& call_;

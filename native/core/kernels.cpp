@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -38,10 +39,12 @@
 #if defined(POOLGRAD_FAMILY_AVERAGE)
 #include "rows.h"
 #include "finish.h"
+#include "groups.h"
 #include "avg.h"
 #include "copy.h"
 #else
 #include "max.h"
+#include "max_lines.h"
 #include "max_forward.h"
 #include "max_gradient.h"
 #include "indices.h"

@@ -25,11 +25,6 @@ POOLGRAD_INLINE void best_of_rows(const Rows& rows, int64_t count, C step, Turn<
 }
 
 // The same for rows anywhere, each with a code of its own.
-template <class S, class C>
-struct Candidate {
-    const S* row;
-    C code;
-};
 template <bool coded, class V, class C, class S>
 POOLGRAD_INLINE void best_of_candidates(const Candidate<S, C>* candidates, int count, Turn<V> sign, int64_t length, V* values, C* codes) {
     each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
@@ -48,15 +43,7 @@ POOLGRAD_INLINE void best_of_candidates(const Candidate<S, C>* candidates, int c
     });
 }
 
-// A row of maxima so far, and what its place adds to their codes.
-template <class V, class C>
-struct BestRow {
-    const V* values;
-    const C* codes;
-    C add;
-};
-
-// values, codes <- the first maximum of such rows.
+// values, codes <- the first maximum of rows of maxima so far.
 template <bool coded, class V, class C>
 POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes) {
     each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
@@ -80,9 +67,9 @@ POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, in
 template <class S, class V, class C, bool coded>
 class Best {
   public:
-    Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space) {
+    Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space), lines_(call, space) {
         const Rule* rule = space.width.rule();
-        side_by_side_ = planes && space.inner == 1 && space.outer >= kPlanes<V> / 2 && space.width.longest_window() <= 64 &&
+        side_by_side_ = planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 && space.width.longest_window() <= 64 &&
                         (!rule || space.width.output_size() < 32 || rule->stride > 4);
         const int64_t inner = side_by_side_ ? kPlanes<V> : space.inner;
         constexpr int64_t room = (8 << 10) / int64_t(sizeof(V));  // elements of a row
@@ -90,6 +77,7 @@ class Best {
         tile_ = std::clamp<int64_t>(room / run_, 1, std::max<int64_t>(1, space.width.output_size()));
         line_ = rule && !side_by_side_ && run_ == space.inner && inner < 16 && rule->stride <= 8 && rule->window <= 64 &&
                 rule->window <= rule->input_size && tile_ > 1;
+        if (lines_.usable()) tile_ = std::min(tile_, lines_.tile());
         if (side_by_side_) tile_ = std::min(tile_, fitting_tile(Side{&space.width, false}, kColumns));
         // Windows that do not overlap share nothing: they are searched in one pass.
         const auto apart = [](const Axis& axis) { return axis.longest_cover() == 1; };
@@ -108,7 +96,7 @@ class Best {
     int planes() const { return side_by_side_ ? kPlanes<V> : 1; }
 
     struct Rooms {
-        Rooms(const Best& job, Arena& arena) {
+        Rooms(const Best& job, Arena& arena) : lines(job.lines_, arena) {
             const int64_t size = job.row_size();
             ring_values = arena.take<V>(job.ring_rows_ * size), ring_codes = arena.take<C>(job.ring_rows_ * size);
             ring_holds = arena.take<int64_t>(job.ring_rows_);
@@ -122,6 +110,7 @@ class Best {
             if (job.side_by_side_)
                 joined = arena.take<V>(kColumns * kPlanes<V>), spare = arena.take<S>(job.tile_), spare_codes = arena.take<C>(job.tile_);
         }
+        typename Lines<S, V, C, coded>::Rooms lines;
         V *ring_values, *plane_values, *values, *joined = nullptr;
         C *ring_codes, *plane_codes, *codes;
         int64_t *ring_holds, *plane_holds;
@@ -132,10 +121,25 @@ class Best {
         Range joined_rows{0, 0};
     };
 
-    // sink(d, h, values, codes) for every output row of the box, [width][inner]: depth by depth, but for windows of several depths
-    // in blocks of heights.
+    // sink(d, h, count, values, codes) for every output row of the box, [width][inner], or `count` of them one after the other: depth by
+    // depth, but for windows of several depths in blocks of heights.
     template <class Sink>
     void rows(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
+        if (!lines_.usable()) return carefully(rooms, outer, box, sink);
+        lines_.prepare(rooms.lines, box.width);
+        for (int64_t d = box.depth.first; d < box.depth.last; ++d)
+            for (Range heights{box.height.first, 0}; heights.first < box.height.last; heights.first = heights.last) {
+                heights.last = std::min(heights.first + rooms.lines.block, box.height.last);
+                if (lines_.find(rooms.lines, outer, d, heights, box.width))
+                    sink(d, heights.first, heights.size(), rooms.lines.packed.values, rooms.lines.packed.codes);
+                else
+                    carefully(rooms, outer, {box.outer, {d, d + 1}, heights, box.width, box.inner}, sink);
+            }
+    }
+
+  private:
+    template <class Sink>
+    void carefully(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
         rooms.outputs = box.width;
         rooms.joined_plane = {-1, -1};
         rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
@@ -145,7 +149,7 @@ class Best {
             for (int64_t d = box.depth.first; d < box.depth.last; ++d)
                 for (int64_t h = box.height.first; h < box.height.last; ++h) {
                     at_once(rooms, outer, d, h);
-                    sink(d, h, rooms.values, rooms.codes);
+                    sink(d, h, 1, rooms.values, rooms.codes);
                 }
             return;
         }
@@ -154,7 +158,7 @@ class Best {
                 std::fill_n(rooms.ring_holds, ring_rows_, -1);
                 for (int64_t h = box.height.first; h < box.height.last; ++h) {
                     along_height(rooms, outer, space_.depth.window(d).first, h, length, rooms.values, rooms.codes);
-                    sink(d, h, rooms.values, rooms.codes);
+                    sink(d, h, 1, rooms.values, rooms.codes);
                 }
             }
             return;
@@ -165,12 +169,11 @@ class Best {
             for (int64_t d = box.depth.first; d < box.depth.last; ++d)
                 for (int64_t h = heights.first; h < heights.last; ++h) {
                     along_depth(rooms, outer, d, h, heights, length);
-                    sink(d, h, rooms.values, rooms.codes);
+                    sink(d, h, 1, rooms.values, rooms.codes);
                 }
         }
     }
 
-  private:
     static constexpr int64_t kRows = 64;      // of maxima that are kept, along height; half as many along depth
     static constexpr int64_t kDirect = 16;    // elements of a window searched in one pass
     static constexpr int64_t kColumns = 512;  // source columns of planes side by side
@@ -345,6 +348,7 @@ class Best {
 
     const MaxCall& call_;
     const MaxSpace& space_;
+    Lines<S, V, C, coded> lines_;
     bool side_by_side_, line_, direct_;
     int64_t run_, tile_, ring_rows_, depth_rows_, block_;
 };
@@ -390,7 +394,7 @@ void max_forward_with(const MaxCall& call) {
         Rooms rooms(best, arena);
         const int64_t run = box.inner.size(), columns = box.width.size();
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
-            best.rows(rooms, outer, box, [&](int64_t d, int64_t h, V* values, C* codes) {
+            best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, V* values, C* codes) {
                 if (best.planes() > 1) {
                     // Turned back in place, then every plane's part to where it belongs.
                     store_values(values, values, columns * kPlanes<V>, sign);
@@ -404,11 +408,13 @@ void max_forward_with(const MaxCall& call) {
                         store_plane_codes<S>(call.winners, call.winner_bytes, codes, columns, int(there), rooms.spare_codes, at);
                     return;
                 }
-                const int64_t pieces = run == space.inner ? 1 : columns, length = run == space.inner ? columns * run : run;
-                for (int64_t i = 0; i < pieces; ++i) {
-                    const int64_t at = space.output_at(outer, d, h, box.width.first + i) + box.inner.first;
-                    if (call.values) store_values(static_cast<S*>(call.values) + at, values + i * run, length, sign);
-                    if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, codes + i * run, length);
+                // Whole rows lie one after the other, and whole inner runs.
+                const int64_t rows = columns == space.width.output_size() ? 1 : count, pieces = run == space.inner ? 1 : columns;
+                const int64_t length = count / rows * (columns / pieces) * run;
+                for (int64_t i = 0; i < rows * pieces; ++i) {
+                    const int64_t at = space.output_at(outer, d, h + i / pieces, box.width.first + i % pieces) + box.inner.first;
+                    if (call.values) store_values(static_cast<S*>(call.values) + at, values + i * length, length, sign);
+                    if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, codes + i * length, length);
                 }
             });
     });

@@ -191,23 +191,27 @@ class MaxGradient {
 
     // Finds the winners of some outputs, and compares the maxima with those expected.
     void find(Rooms& rooms, int64_t group, const Box& outputs) {
-        const int planes = finder_.planes();
-        const int64_t run = outputs.inner.size(), inner = planes > 1 ? planes : run;
+        const int64_t inner = finder_.planes() > 1 ? finder_.planes() : outputs.inner.size();
         for (Range part{outputs.width.first, 0}; part.first < outputs.width.last; part.first = part.last) {
             part.last = std::min(part.first + finder_.tile(), outputs.width.last);
             const Box box{{}, outputs.depth, outputs.height, part, outputs.inner};
-            finder_.rows(*rooms.finder, group, box, [&](int64_t d, int64_t h, const V* values, const C* codes) {
-                const int there = int(std::min<int64_t>(planes, space_.outer - group * planes));
-                const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, part.first); };
-                if (planes > 1)
-                    store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, part.size(), there, rooms.finder->spare_codes, to);
-                else
-                    write_codes<S>(rooms.found, call_.winner_bytes, to(0), codes, part.size() * run);
-                for (int p = 0; call_.expected && p < there; ++p)
-                    compare(values + (planes > 1 ? p : 0), inner, planes > 1 ? 1 : run, part.size(),
-                            space_.output_at(group * planes + p, d, h, part.first) + outputs.inner.first);
+            finder_.rows(*rooms.finder, group, box, [&](int64_t d, int64_t h, int64_t count, const V* values, const C* codes) {
+                for (int64_t i = 0; i < count; ++i)
+                    keep(rooms, group, outputs, d, h + i, part, values + i * part.size() * inner, codes + i * part.size() * inner);
             });
         }
+    }
+    void keep(Rooms& rooms, int64_t group, const Box& outputs, int64_t d, int64_t h, Range part, const V* values, const C* codes) {
+        const int planes = finder_.planes(), there = int(std::min<int64_t>(planes, space_.outer - group * planes));
+        const int64_t run = outputs.inner.size();
+        const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, part.first); };
+        if (planes > 1)
+            store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, part.size(), there, rooms.finder->spare_codes, to);
+        else
+            write_codes<S>(rooms.found, call_.winner_bytes, to(0), codes, part.size() * run);
+        for (int p = 0; call_.expected && p < there; ++p)
+            compare(values + (planes > 1 ? p : 0), planes > 1 ? planes : run, planes > 1 ? 1 : run, part.size(),
+                    space_.output_at(group * planes + p, d, h, part.first) + outputs.inner.first);
     }
     void compare(const V* values, int64_t pitch, int64_t run, int64_t columns, int64_t at) {
         for (int64_t w = 0; w < columns; ++w)

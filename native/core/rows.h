@@ -26,6 +26,16 @@ struct AddSink {
         store<A, lanes>(to + at, load<A, lanes>(to + at) + sum);
     }
 };
+template <class A>
+struct ScaleSink {
+    A* to;
+    const A* factors;
+    static constexpr bool again = true;
+    template <int lanes>
+    POOLGRAD_INLINE void put(int64_t at, Vector<A, lanes> sum) const {
+        store<A, lanes>(to + at, sum * load<A, lanes>(factors + at));
+    }
+};
 template <class A, class T>
 struct DivideSink {
     T* to;
@@ -133,6 +143,14 @@ inline void scale_row(A* row, const A* factors, int64_t length) {
     for (; at < length; ++at) row[at] *= factors[at];
 }
 
+// to = ((from * weights[0]) * weights[1]) * weights[2]
+template <class A, class T, class S>
+inline void weigh_row(T* to, const S* from, const A* weights, int64_t length) {
+    each_column<A>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        store<A, lanes>(to + at, ((load<A, lanes>(from + at) * weights[0]) * weights[1]) * weights[2]);
+    });
+}
 // to = ((from * a) * b) * factors
 template <class A, class T, class S>
 inline void weigh_row(T* to, const S* from, A a, A b, const A* factors, int64_t length) {

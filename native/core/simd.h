@@ -68,6 +68,18 @@ POOLGRAD_INLINE Vector<T, count> select(Mask<T, count> mask, Vector<T, count> ye
     return mask ? yes : no;
 }
 
+// Whether any lane of a whole register's mask is set.
+template <class T>
+POOLGRAD_INLINE bool any(Mask<T, kLanes<T>> mask) {
+#ifdef POOLGRAD_AVX2
+    return !_mm256_testz_si256(bit_copy<__m256i>(mask), bit_copy<__m256i>(mask));
+#else
+    bool result = false;
+    for (int i = 0; i < kLanes<T>; ++i) result |= mask[i] != 0;
+    return result;
+#endif
+}
+
 template <class T, int count>
 POOLGRAD_INLINE Vector<T, count> spread(T value) {
     if constexpr (count == 1)
@@ -216,6 +228,25 @@ template <class T, int count, class S>
 POOLGRAD_INLINE void store(S* to, Vector<T, count> value) {
     const auto raw = narrow<S, T, count>(value);
     __builtin_memcpy(to, &raw, sizeof(raw));
+}
+
+// from[index[i]] for lanes whose mask is set, `otherwise` for the rest. Indices and masks are 32-bit whatever T is.
+template <class T>
+POOLGRAD_INLINE Vector<T, kLanes<T>> gather(const T* from, Vector<int32_t, kLanes<T>> index, Vector<int32_t, kLanes<T>> mask,
+                                            Vector<T, kLanes<T>> otherwise) {
+#ifdef POOLGRAD_AVX2
+    if constexpr (sizeof(T) == 4) {
+        return bit_copy<Vector<T, 8>>(_mm256_mask_i32gather_epi32(bit_copy<__m256i>(otherwise), reinterpret_cast<const int*>(from),
+                                                                  bit_copy<__m256i>(index), bit_copy<__m256i>(mask), 4));
+    } else {
+        return bit_copy<Vector<T, 4>>(_mm256_mask_i32gather_epi64(bit_copy<__m256i>(otherwise), reinterpret_cast<const long long*>(from),
+                                                                  bit_copy<__m128i>(index), _mm256_cvtepi32_epi64(bit_copy<__m128i>(mask)), 8));
+    }
+#else
+    for (int i = 0; i < kLanes<T>; ++i)
+        if (mask[i]) otherwise[i] = from[index[i]];
+    return otherwise;
+#endif
 }
 
 // The same past the caches, for results larger than these; `to` must be 16-byte aligned. Vectors of other sizes than whole

@@ -89,12 +89,22 @@ POOLGRAD_INLINE bool with_unit(int64_t bytes, const Function& function) {
     }
 }
 
+template <class T>
+inline void fill_row(T* to, int64_t count, T value) {
+    using Raw = typename BitsOf<sizeof(T)>::type;
+    const Raw raw = bit_copy<Raw>(value);
+    each_column<Raw>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        store<Raw, lanes>(reinterpret_cast<Raw*>(to + at), spread<Raw, lanes>(raw));
+    });
+}
+
 // `count` copies of a unit; returns the end.
 template <class T>
 inline T* repeat(T* to, const T* from, int64_t count, int64_t unit) {
     if (count <= 0) return to;
     if (unit == 1)
-        std::fill_n(to, count, *from);
+        fill_row(to, count, *from);
     else
         for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * unit, from, std::size_t(unit) * sizeof(T));
     return to + count * unit;

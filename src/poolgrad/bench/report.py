@@ -71,16 +71,17 @@ def _columns(heads: list[str], body: list[list[str]]) -> list[str]:
 
 
 def bar_table(bars: Sequence[Bar]) -> str:
-    """The bars, one a line: value (a mean unless the bar is of every row), the worst row and how many rows miss it."""
+    """The bars, one a line: value (a mean unless of every row), the worst row, how many miss it or did not settle."""
     body = [
         [
             bar.what, bar.verdict, bar.wanted, ratio(bar.value), ratio(bar.worst),
-            f"{bar.missing} of {bar.rows}" if bar.rows > 1 else "", bar.where if bar.missing else "",
+            f"{bar.missing} of {bar.rows}" if bar.rows > 1 else "", str(bar.unsettled or ""),
+            bar.where if bar.missing else "",
         ]
         for bar in bars
         if bar.verdict != "-"
     ]  # fmt: skip
-    heads = ["", "", "wanted", "value", "worst", "rows miss", "the worst"]
+    heads = ["", "", "wanted", "value", "worst", "rows miss", "unsettled", "the worst"]
     return "\n".join([f"bars ({len(bars) - len(body)} more need other cases or peers)", *_columns(heads, body)])
 
 
@@ -112,9 +113,10 @@ def block(run: dict[str, Any], rows: Sequence[Row], bars: Sequence[Bar]) -> str:
     for family in families(rows):
         gain = "-" if family.gain is None else f"{ratio(family.gain)}x as long"
         lines.append(f"| {family.name} | {family.rows} | {ratio(family.of_limit)} | {gain} |")
-    lines += ["", "| bar | wanted | measured | worst row | |", "|---|---|--:|--:|---|"]
+    lines += ["", "| bar | wanted | measured | worst row | rows (unsettled) | |", "|---|---|--:|--:|--:|---|"]
     lines += [
-        f"| {bar.what} | {bar.wanted} | {ratio(bar.value)} | {ratio(bar.worst)} | {bar.verdict} |"
+        f"| {bar.what} | {bar.wanted} | {ratio(bar.value)} | {ratio(bar.worst)} "
+        f"| {bar.rows} ({bar.unsettled}) | {bar.verdict} |"
         for bar in bars
         if bar.verdict != "-"
     ]

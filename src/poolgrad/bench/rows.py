@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from .workloads import FAMILIES, LARGE
@@ -79,6 +80,7 @@ class Bar:
     rows: int
     missing: int
     verdict: str  # PASS, MISS, or "-" when the run has nothing to judge it by
+    unsettled: int = 0  # rows with a time that did not settle
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -99,6 +101,7 @@ def judge(
     single: bool = False,
     ceiling: float | None = None,
     unit: str = "x",
+    unsettled: frozenset[str] = frozenset(),
 ) -> Bar:
     """A bar over ``(row, value)``: the mean, or with ``single`` every row; no row above ``ceiling``."""
     rows = [(value, where) for where, value in measured if value is not None]
@@ -116,12 +119,14 @@ def judge(
     assert value is not None
     passed = good(value) and (ceiling is None or good(worst, ceiling))
     missing = sum(not good(value) for value, _ in rows)
-    return Bar(what, wanted, value, worst, where, len(rows), missing, "PASS" if passed else "MISS")
+    restless = sum(where in unsettled for _, where in rows)
+    return Bar(what, wanted, value, worst, where, len(rows), missing, "PASS" if passed else "MISS", restless)
 
 
 def bars(rows: Sequence[Row], workers: int, import_seconds: float | None) -> list[Bar]:
     """Every bar, in the order in which the project lists them."""
     work = [row for row in rows if row.family != "call overhead"]
+    judged = partial(judge, unsettled=frozenset(row.label() for row in rows if row.unstable))
     tensorflow, jax = ("TF",), ("TF", "JAX")
 
     def gains(test: Callable[[Row], bool], *prefixes: str) -> list[tuple[str, float | None]]:
@@ -135,19 +140,19 @@ def bars(rows: Sequence[Row], workers: int, import_seconds: float | None) -> lis
 
     two, three = "average 2-D gradient", "average 3-D gradient"
     result = [
-        judge("every row against its best peer", gains(lambda row: True), least=0.95, single=True),
-        judge("2-D average gradients against the best peer", gains(lambda row: row.family == two), least=1.8),
-        judge(
+        judged("every row against its best peer", gains(lambda row: True), least=0.95, single=True),
+        judged("2-D average gradients against the best peer", gains(lambda row: row.family == two), least=1.8),
+        judged(
             "3-D average gradients against the best peer (9x9x9 apart)",
             gains(lambda row: row.family == three and not row.is_box9),
             least=4,
         ),
-        judge(
+        judged(
             "3-D average gradients, 9x9x9 on one channel",
             gains(lambda row: row.family == three and row.is_box9 and row.layout == "one channel"),
             least=100,
         ),
-        judge(
+        judged(
             "max gradients, raw op, against TensorFlow and JAX",
             gains(lambda row: row.family == "max gradient", *jax),
             least=6,
@@ -155,11 +160,11 @@ def bars(rows: Sequence[Row], workers: int, import_seconds: float | None) -> lis
     ]
     for kind, least in (("average", 5), ("max", 8)):
         chosen = gains(lambda row, kind=kind: row.family == f"fractional {kind} gradient", *tensorflow)  # type: ignore[misc]
-        result.append(judge(f"fractional {kind} gradients against TensorFlow's better mode", chosen, least=least))
+        result.append(judged(f"fractional {kind} gradients against TensorFlow's better mode", chosen, least=least))
     for word, gradient in (("gradients", True), ("forward", False)):
         if not gradient:
             forward = gains(lambda row: not row.is_gradient)
-            result.append(judge("forward ops against the best peer", forward, least=1))
+            result.append(judged("forward ops against the best peer", forward, least=1))
         for large, layout, most, ceiling in (
             (True, "NHWC", 1.3, 2.0),
             (True, "NCHW", 1.6, 2.0),
@@ -176,7 +181,7 @@ def bars(rows: Sequence[Row], workers: int, import_seconds: float | None) -> lis
             ]
             size = "64 MiB and more" if large else "smaller"
             what = f"average {word} over the limit, {size}, {layout}"
-            result.append(judge(what, chosen, most=most, ceiling=ceiling))
+            result.append(judged(what, chosen, most=most, ceiling=ceiling))
         for many, most in ((False, 2.5), (True, 6.0)):
             chosen = [
                 (row.label(), row.of_limit)
@@ -184,18 +189,18 @@ def bars(rows: Sequence[Row], workers: int, import_seconds: float | None) -> lis
                 if row.kind == "max" and row.is_gradient == gradient and (row.covers > 9) == many
             ]
             what = f"max {word} over the limit" + (", more than nine windows cover an element" if many else "")
-            result.append(judge(what, chosen, most=most))
+            result.append(judged(what, chosen, most=most))
     box9 = limits(lambda row: row.is_box9 and row.kind == "average")
-    result.append(judge("9x9x9 stride 1 averages over the limit", box9, most=4))
-    result.append(judge("float16 and bfloat16 over float32, large", _halves(work), most=0.8))
-    result.append(judge("second worker: our gain over the limit's gain, large", _scaling(work), least=0.9))
+    result.append(judged("9x9x9 stride 1 averages over the limit", box9, most=4))
+    result.append(judged("float16 and bfloat16 over float32, large", _halves(work), most=0.8))
+    result.append(judged("second worker: our gain over the limit's gain, large", _scaling(work), least=0.9))
     calls = {row.step: row.ours * 1e6 for row in rows if row.family == "call overhead"}
     for step, word, most in (("gradient", "raw op", 8), ("ready", "op with a ready table", 4)):
-        result.append(judge(f"call overhead, {word}", [("1x4x4x1", calls.get(step))], most=most, unit=" us"))
+        result.append(judged(f"call overhead, {word}", [("1x4x4x1", calls.get(step))], most=most, unit=" us"))
     peaks = [(row.label(), row.scratch_bytes / 2**20 / workers or None) for row in rows]
-    result.append(judge("scratch a worker", peaks, most=SCRATCH / 2**20, single=True, unit=" MiB"))
+    result.append(judged("scratch a worker", peaks, most=SCRATCH / 2**20, single=True, unit=" MiB"))
     imports = None if import_seconds is None else import_seconds * 1e3
-    result.append(judge("import poolgrad beyond import numpy", [("", imports)], most=40, unit=" ms"))
+    result.append(judged("import poolgrad beyond import numpy", [("", imports)], most=40, unit=" ms"))
     return result
 
 

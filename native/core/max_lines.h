@@ -1,0 +1,325 @@
+// Maxima where inner is short (channels first, one channel): down first, row over row, then along width, all rows of a block as one line
+// where width is regular, else by picking terms. That is not the row-major order, so codes decide between equals. Without codes equals differ in their
+// bits only where a -0.0 is among them; that and NaN, which beats everything, is left to others.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+// A row of the source, and the code that its place adds.
+template <class S, class C>
+struct Candidate {
+    const S* row;
+    C code;
+};
+// The same of maxima so far, which have codes of their own.
+template <class V, class C>
+struct BestRow {
+    const V* values;
+    const C* codes;
+    C add;
+};
+
+// What was read and needs the careful way.
+template <class V>
+struct Odd {
+    Mask<V, kLanes<V>> many{};
+    bool one = false;
+    bool seen() const { return one || any<V>(many); }
+};
+
+// values, codes <- the first maximum of `count` rows, element by element; rows(t) and its code_of(t).
+template <bool coded, class V, class C, class Rows, class Codes, class Count>
+POOLGRAD_INLINE void first_of_sources(const Rows& rows, const Codes& code_of, Count count, Turn<V> sign, int64_t length, V* values, C* codes,
+                                      Odd<V>& odd) {
+    using Bits = typename Turn<V>::Bits;
+    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        const auto read = [&](int t) POOLGRAD_LAMBDA {
+            const auto raw = load<V, lanes>(rows(t) + at);
+            if constexpr (std::is_floating_point_v<V>) {
+                auto found = raw != raw;
+                if constexpr (!coded)
+                    found = found | (bit_copy<Vector<Bits, lanes>>(raw) == spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
+                if constexpr (lanes == 1)
+                    odd.one |= bool(found);
+                else
+                    odd.many |= found;
+            }
+            return sign.template turn<lanes>(raw);
+        };
+        Vector<V, lanes> best = read(0);
+        Vector<C, lanes> code = spread<C, lanes>(code_of(0));
+        for (int t = 1; t < count; ++t) {
+            const auto x = read(t);
+            const auto mask = x > best;
+            if constexpr (coded) code = select<C, lanes>(mask, spread<C, lanes>(code_of(t)), code);
+            best = select<V, lanes>(mask, x, best);
+        }
+        store<V, lanes>(values + at, best);
+        if constexpr (coded) store<C, lanes>(codes + at, code);
+    });
+}
+
+// The same of maxima without NaN: of equals the one with the smallest code.
+template <bool coded, class V, class C>
+POOLGRAD_NOINLINE void first_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes) {
+    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        Vector<V, lanes> best = load<V, lanes>(rows[0].values + at);
+        Vector<C, lanes> code{};
+        if constexpr (coded) code = load<C, lanes>(rows[0].codes + at) + spread<C, lanes>(rows[0].add);
+        for (int64_t t = 1; t < count; ++t) {
+            const auto x = load<V, lanes>(rows[t].values + at);
+            auto mask = x > best;
+            if constexpr (coded) {
+                const Vector<C, lanes> other = load<C, lanes>(rows[t].codes + at) + spread<C, lanes>(rows[t].add);
+                mask = mask | ((x == best) & (other < code));
+                code = select<C, lanes>(mask, other, code);
+            }
+            best = select<V, lanes>(mask, x, best);
+        }
+        store<V, lanes>(values + at, best);
+        if constexpr (coded) store<C, lanes>(codes + at, code);
+    });
+}
+
+template <class S, class V, class C, bool coded>
+class Lines {
+  public:
+    Lines(const MaxCall& call, const MaxSpace& space) : call_(call), space_(space) {
+        const Rule* rule = space.width.rule();
+        const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
+        // Rows shorter than a register would be taken element by element.
+        usable_ = space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
+                  (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : space.inner == 1);
+        if (!usable_) return;
+        const int64_t most = rule ? (kRoom / space.inner - rule->window) / rule->stride
+                                  : std::min(kRoom, fitting_tile(Side{&space.width, false}, kRoom));
+        tile_ = std::clamp<int64_t>(most, 1, std::max<int64_t>(1, space.width.output_size()));
+        // Windows that overlap in height share what was found over depth.
+        ring_rows_ = deep > 1 && (space.height.longest_cover() > 2 || deep * high > kRows) ? high : 0;
+    }
+
+    bool usable() const { return usable_; }
+    int64_t tile() const { return tile_; }  // the most outputs of a row
+
+    struct Both {
+        V* values = nullptr;
+        C* codes = nullptr;
+        Both at(int64_t index) const { return {values + index, coded ? codes + index : nullptr}; }
+    };
+    struct Rooms {
+        Rooms(const Lines& job, Arena& arena) {
+            if (!job.usable_) return;
+            const Rule* rule = job.space_.width.rule();
+            size = kRoom + (rule ? (2 * rule->window + 4 * rule->stride) * job.space_.inner : 0) + kLanes<V>;
+            const auto take = [&](int64_t rows) { return Both{arena.take<V>(rows * size), arena.take<C>(coded ? rows * size : 0)}; };
+            line = take(1), phases = take(rule && rule->stride > 1), found = take(1), packed = take(1), ring = take(job.ring_rows_);
+            ring_holds = arena.take<int64_t>(job.ring_rows_);
+            if (!rule) firsts = arena.take<int32_t>(job.tile_ + kLanes<V>), counts = arena.take<int32_t>(job.tile_ + kLanes<V>);
+        }
+        Both line, phases, found, packed, ring;
+        int64_t* ring_holds = nullptr;
+        int32_t *firsts = nullptr, *counts = nullptr;  // irregular: of the windows, in a row
+        int64_t size = 0;                             // of each of them
+        Range outputs{0, 0}, columns{0, 0};           // of width
+        int64_t lead = 0, groups = 0, pitch = 0;      // of a row in a line: what lies before the columns, its outputs, its elements
+        int64_t block = 0;                            // rows
+        std::pair<int64_t, int64_t> ring_of{-1, -1};  // outer and depth
+    };
+
+    // For these outputs of width.
+    void prepare(Rooms& rooms, Range outputs) const {
+        if (rooms.outputs == outputs) return;
+        rooms.outputs = outputs;
+        rooms.columns = Side{&space_.width, false}.range(outputs);
+        if (const Rule* rule = space_.width.rule()) {
+            rooms.lead = rooms.columns.first - (outputs.first * rule->stride - rule->before);
+            rooms.groups = outputs.size() + divide_up(std::max<int64_t>(0, rule->window - rule->stride), rule->stride);
+            rooms.pitch = rooms.groups * rule->stride * space_.inner;
+        } else {
+            rooms.lead = 0, rooms.groups = outputs.size(), rooms.pitch = rooms.columns.size();
+            for (int64_t i = 0; i < outputs.size() + kLanes<V>; ++i) {
+                const Range window = i < outputs.size() ? space_.width.window(outputs.first + i) : Range{rooms.columns.first, rooms.columns.first};
+                rooms.firsts[i] = int32_t(window.first - rooms.columns.first), rooms.counts[i] = int32_t(window.size());
+            }
+        }
+        rooms.block = std::max<int64_t>(1, kRoom / std::max(rooms.pitch, rooms.groups * space_.inner));
+        std::fill_n(rooms.line.values, rooms.size, lowest());
+        if (coded) std::fill_n(rooms.line.codes, rooms.size, C(0));
+        rooms.ring_of = {-1, -1};
+    }
+
+    // The maxima of some rows of outputs, at most rooms.block, one after the other in rooms.packed; false if they need the careful way.
+    bool find(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
+        const int64_t inner = space_.inner, pitch = rooms.pitch;
+        if (rooms.ring_of != std::pair(outer, d)) std::fill_n(rooms.ring_holds, ring_rows_, -1), rooms.ring_of = {outer, d};
+        const Both line = rooms.line.at(rooms.lead * inner);
+        if (space_.depth.longest_window() == 1) {
+            if (!down_flat(rooms, outer, d, heights, line)) return false;
+        } else {
+            for (int64_t h = heights.first; h < heights.last; ++h)
+                if (!down(rooms, outer, d, h, line.at((h - heights.first) * pitch))) return false;
+        }
+        if (!space_.width.rule()) return pick(rooms, heights.size(), outputs.size()), true;
+        const Rule& rule = *space_.width.rule();
+        const int64_t count = heights.size() * rooms.groups, row = outputs.size() * inner;
+        const bool apart = rooms.groups != outputs.size();
+        across(rooms, count, apart ? rooms.found : rooms.packed);
+        for (int64_t i = 0; apart && i < heights.size(); ++i) {
+            const auto from = rooms.found.at(i * rooms.groups * inner), to = rooms.packed.at(i * row);
+            // The last register may go beyond the row: what follows is written later.
+            for (int64_t at = 0; at < row; at += kLanes<V>) {
+                store<V, kLanes<V>>(to.values + at, load<V, kLanes<V>>(from.values + at));
+                if constexpr (coded) store<C, kLanes<C>>(to.codes + at, load<C, kLanes<C>>(from.codes + at));
+            }
+        }
+        // Codes count from the clipped start. What is around the row wins only over equals: then the first true element does.
+        if constexpr (coded)
+            for (int64_t w = outputs.first; w < outputs.last && w * rule.stride < rule.before; ++w) {
+                const C clipped = C(uint64_t(rule.before - w * rule.stride) * space_.step[2]);
+                for (int64_t i = 0; i < heights.size(); ++i)
+                    for (C* code = rooms.packed.codes + i * row + (w - outputs.first) * inner, *end = code + inner; code < end; ++code)
+                        *code = *code > clipped ? C(*code - clipped) : C(0);
+            }
+        return true;
+    }
+
+  private:
+    static constexpr int64_t kRows = 64;                                 // that are folded at once
+    static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
+
+    static V lowest() {
+        if constexpr (std::is_floating_point_v<V>)
+            return -std::numeric_limits<V>::infinity();
+        else
+            return std::numeric_limits<V>::lowest();
+    }
+
+    // Over depth and height.
+    bool down(Rooms& rooms, int64_t outer, int64_t d, int64_t h, Both to) const {
+        const Range depth = space_.depth.window(d), height = space_.height.window(h);
+        if (!ring_rows_) return sources(rooms, outer, depth, height, to);
+        BestRow<V, C> rows[kRows];
+        for (int64_t y = height.first; y < height.last; ++y) {
+            const int64_t place = y % ring_rows_;
+            const Both row = rooms.ring.at(place * rooms.size);
+            if (rooms.ring_holds[place] != y && !sources(rooms, outer, depth, {y, y + 1}, row)) return false;
+            rooms.ring_holds[place] = y;
+            rows[y - height.first] = {row.values, row.codes, C(uint64_t(y - height.first) * space_.step[1])};
+        }
+        first_of_best<coded>(rows, height.size(), rooms.columns.size() * space_.inner, to.values, to.codes);
+        return true;
+    }
+    POOLGRAD_NOINLINE bool sources(const Rooms& rooms, int64_t outer, Range depth, Range height, Both to) const {
+        Candidate<S, C> candidates[kRows];
+        int count = 0;
+        const int64_t row = space_.width.input_size() * space_.inner;
+        for (int64_t z = depth.first; z < depth.last; ++z) {
+            const S* from = static_cast<const S*>(call_.source) + space_.input_at(outer, z, height.first, rooms.columns.first);
+            C code = C(uint64_t(z - depth.first) * space_.step[0]);
+            for (int64_t y = height.first; y < height.last; ++y, from += row, code = C(code + space_.step[1])) candidates[count++] = {from, code};
+        }
+        Odd<V> odd;
+        first_of_sources<coded>([&](int t) POOLGRAD_LAMBDA { return candidates[t].row; }, [&](int t) POOLGRAD_LAMBDA { return candidates[t].code; },
+                                count, Turn<V>(call_.minimum), rooms.columns.size() * space_.inner, to.values, to.codes, odd);
+        return !odd.seen();
+    }
+    // Windows of one depth: all rows of a block in one go.
+    POOLGRAD_NOINLINE bool down_flat(const Rooms& rooms, int64_t outer, int64_t d, Range heights, Both to) const {
+        const int64_t row = space_.width.input_size() * space_.inner, length = rooms.columns.size() * space_.inner;
+        const S* plane = static_cast<const S*>(call_.source) + space_.input_at(outer, space_.depth.window(d).first, 0, rooms.columns.first);
+        const Turn<V> sign(call_.minimum);
+        const C step = C(space_.step[1]);
+        Odd<V> odd;
+        for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(rooms.pitch)) {
+            const Range window = space_.height.window(h);
+            const PitchRows<S> rows{plane + window.first * row, row};
+            const auto fold = [&](auto count) POOLGRAD_LAMBDA {
+                first_of_sources<coded>(rows, [=](int t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, sign, length, to.values, to.codes, odd);
+            };
+            if (window.size() == 3)
+                fold(Constant<3>());
+            else if (window.size() == 2)
+                fold(Constant<2>());
+            else
+                fold(int(window.size()));
+        }
+        return !odd.seen();
+    }
+
+    // Along width, `count` outputs of the line.
+    void across(const Rooms& rooms, int64_t count, Both to) const {
+        const Rule& rule = *space_.width.rule();
+        const int64_t inner = space_.inner;
+        if (rule.stride == 1 && rule.window >= 5) return by_doubling(rooms, count * inner, to);
+        Both starts[8] = {rooms.line};
+        Both phase = rooms.phases;
+        for (int64_t r = 0; rule.stride > 1 && r < std::min(rule.stride, rule.window); ++r) {
+            const int64_t length = count + (rule.window - 1 - r) / rule.stride;
+            take_strided(phase.values, rooms.line.values + r * inner, length, rule.stride, inner);
+            if constexpr (coded) take_strided(phase.codes, rooms.line.codes + r * inner, length, rule.stride, inner);
+            starts[r] = phase;
+            phase = phase.at(length * inner);
+        }
+        BestRow<V, C> rows[kRows];
+        for (int64_t t = 0; t < rule.window; ++t) {
+            const Both from = starts[t % rule.stride].at(t / rule.stride * inner);
+            rows[t] = {from.values, from.codes, C(uint64_t(t) * space_.step[2])};
+        }
+        first_of_best<coded>(rows, rule.window, count * inner, to.values, to.codes);
+    }
+
+    // The same for stride 1: windows of 2, 4, 8, ... elements from two of half the size, and the last from two that overlap. `to` is not
+    // rooms.packed, where the windows are kept.
+    void by_doubling(const Rooms& rooms, int64_t length, Both to) const {
+        const int64_t inner = space_.inner, window = space_.width.rule()->window;
+        const auto join = [&](Both from, int64_t shift, int64_t count, Both into) {
+            const Both other = from.at(shift * inner);
+            const BestRow<V, C> rows[2] = {{from.values, from.codes, C(0)}, {other.values, other.codes, C(uint64_t(shift) * space_.step[2])}};
+            first_of_best<coded>(rows, 2, count, into.values, into.codes);
+        };
+        int64_t size = 2;
+        // In place only whole registers: none is made twice. Each pass leaves off what it could not read whole.
+        const auto whole = [](int64_t count) { return divide_up(count, kLanes<V>) * kLanes<V>; };
+        join(rooms.line, 1, whole(length + (window - 2) * inner), rooms.packed);
+        for (; 2 * size <= window; size *= 2) join(rooms.packed, size, whole(length + (window - 2 * size) * inner), rooms.packed);
+        join(rooms.packed, window - size, length, to);
+    }
+
+    // The same of an irregular axis, row by row.
+    POOLGRAD_NOINLINE void pick(const Rooms& rooms, int64_t rows, int64_t outputs) const {
+        constexpr int lanes = kLanes<V>;
+        using Bits = typename Turn<V>::Bits;
+        for (int64_t row = 0; row < rows; ++row) {
+            const Both from = rooms.line.at(row * rooms.pitch), to = rooms.packed.at(row * outputs);
+            // The last register may go beyond the row: what follows is written later.
+            for (int64_t at = 0; at < outputs; at += lanes) {
+                const auto index = load<int32_t, lanes>(rooms.firsts + at), count = load<int32_t, lanes>(rooms.counts + at);
+                auto best = gather<V>(from.values, index, count > 0, Vector<V, lanes>{});
+                Vector<C, lanes> code{};
+                if constexpr (coded) code = gather<C>(from.codes, index, count > 0, code);
+                for (int32_t t = 1; t < int32_t(space_.width.longest_window()); ++t) {
+                    const Vector<int32_t, lanes> there = count > t;
+                    const auto x = gather<V>(from.values + t, index, there, best);
+                    Mask<V, lanes> mask = x > best;
+                    if constexpr (coded) {
+                        const Vector<C, lanes> other = gather<C>(from.codes + t, index, there, code) + spread<C, lanes>(C(uint64_t(t) * space_.step[2]));
+                        mask = (mask | ((x == best) & (other < code))) & convert<Bits, int32_t, lanes>(there);
+                        code = select<C, lanes>(mask, other, code);
+                    }
+                    best = select<V, lanes>(mask, x, best);
+                }
+                store<V, lanes>(to.values + at, best);
+                if constexpr (coded) store<C, lanes>(to.codes + at, code);
+            }
+        }
+    }
+
+    const MaxCall& call_;
+    const MaxSpace& space_;
+    bool usable_;
+    int64_t tile_ = 1, ring_rows_ = 0;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

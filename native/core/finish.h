@@ -43,13 +43,50 @@ T mean(A sum, Divisor divisor) {
     }
 }
 
+// to <- the means of sums of 32 bits, each with its divisor: what mean() gives, several at a time.
+template <class T>
+void mean_row(const int32_t* sums, const double* divisors, int64_t count, T* to) {
+    each_column<double>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        const auto quotient = load<double, lanes>(sums + at) / load<double, lanes>(divisors + at);
+        if constexpr (std::is_floating_point_v<T>) {
+            store<double, lanes>(to + at, quotient);
+        } else {
+            // Adding 1.5 * 2^52 rounds half to even, as its last bit is the unit.
+            auto rounded = (quotient + 0x1.8p52) - 0x1.8p52;
+            const auto low = spread<double, lanes>(std::numeric_limits<T>::min()), high = spread<double, lanes>(std::numeric_limits<T>::max());
+            rounded = select<double, lanes>(rounded > high, high, rounded);
+            rounded = select<double, lanes>(rounded < low, low, rounded);
+            store<int32_t, lanes>(to + at, convert<int32_t, double, lanes>(rounded));
+        }
+    });
+}
+
 // Finishes `columns` runs of integer sums, one divisor each: wrapped sums (A unsigned) are divided truncating, exact ones to a mean.
 template <class A>
 void finish_integers(const A* sums, int64_t columns, int64_t run, Divisor base, const Axis& width, int64_t first, Kind kind,
                      std::byte* to, int64_t pitch) {
     visit(kind, [&](auto type) {
         using T = typename decltype(type)::type;
-        if constexpr (!is_small_float<T>)
+        if constexpr (std::is_same_v<A, int32_t> && !is_small_float<T> && (std::is_floating_point_v<T> || sizeof(T) <= 2)) {
+            constexpr int64_t kPart = 128;
+            double divisors[kPart];
+            const int64_t pieces = run == pitch ? 1 : columns, length = columns / pieces * run;
+            for (int64_t i = 0; i < pieces; ++i)
+                for (int64_t at = 0; at < length; at += kPart) {
+                    const int64_t count = std::min(kPart, length - at);
+                    int64_t column = first + i + at / run, left = run - at % run;
+                    // Whole windows at both ends: so are those between.
+                    const int64_t last = first + i + (at + count - 1) / run;
+                    const bool whole = width.rule() && width.divisor(column) == width.rule()->window && width.divisor(last) == width.rule()->window;
+                    if (whole) fill_row(divisors, count, base.times(width.divisor(last)).template as<double>());
+                    for (int64_t k = 0; k < count && !whole; ++k) {
+                        divisors[k] = base.times(width.divisor(column)).template as<double>();
+                        if (--left == 0) left = run, ++column;
+                    }
+                    mean_row(sums + i * length + at, divisors, count, reinterpret_cast<T*>(to) + i * pitch + at);
+                }
+        } else if constexpr (!is_small_float<T>)
             for (int64_t w = 0; w < columns; ++w) {
                 const Divisor divisor = base.times(width.divisor(first + w));
                 T* result = reinterpret_cast<T*>(to) + w * pitch;

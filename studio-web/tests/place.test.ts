@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { typeOf } from "../src/model/graph.ts";
-import { copyOffset, freeSpot, shapedFor, startingShape } from "../src/model/place.ts";
+import { copyOffset, freeSpot, shapedFor, startingShape, viewportFor } from "../src/model/place.ts";
 import { block, catalogue, graphOf } from "./fixtures.ts";
 
 const SIZE = { width: 200, height: 100 };
@@ -51,4 +51,22 @@ test("copies lie below what they were copied from, or beside it where that is ta
   assert.deepEqual(copyOffset(graphOf([one]), graphOf([one]), sizes), { x: 0, y: 124 });
   const wall = Array.from({ length: 8 }, (_, n) => block(`w${n}`, "Tensor", 10, 124 * n + 20));
   assert.deepEqual(copyOffset(graphOf([one, ...wall]), graphOf([one]), sizes), { x: 224, y: 0 });
+});
+
+test("a page is fitted into the room, in the middle; one that is a little too wide shows its beginning at a readable size", () => {
+  const [room, edges] = [{ width: 768, height: 886 }, { top: 16, right: 24, bottom: 16, left: 64 }];
+  const fits = viewportFor({ x: 10, y: 20, width: 880, height: 700 }, room, edges, 1.1, "read");
+  assert.ok(Math.abs(fits.zoom - 680 / 880) < 1e-9);
+  assert.ok(Math.abs(10 * fits.zoom + fits.x - 64) < 1e-9);
+  assert.ok(Math.abs((20 + 350) * fits.zoom + fits.y - (16 + 854 / 2)) < 1e-9);
+  const wide = viewportFor({ x: -100, y: 0, width: 1200, height: 500 }, room, edges, 1.1, "read");
+  assert.equal(wide.zoom, 0.745);
+  assert.equal(-100 * wide.zoom + wide.x, 64);
+  assert.ok(Math.abs(viewportFor({ x: 0, y: 0, width: 1200, height: 500 }, room, edges, 1.1, "whole").zoom - 680 / 1200) < 1e-9);
+});
+
+test("a page of many blocks is shown whole as a map, unless one block is to be seen", () => {
+  const [bounds, room, edges] = [{ x: 0, y: 0, width: 6000, height: 4000 }, { width: 976, height: 662 }, { top: 0, right: 0, bottom: 0, left: 0 }];
+  assert.ok(viewportFor(bounds, room, edges, 1.1, "read").zoom < 0.2);
+  assert.equal(viewportFor(bounds, room, edges, 1.1, "near").zoom, 0.745);
 });

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -25,6 +27,8 @@ ARGUMENTS = [
 CHROMIUM = os.environ.get("POOLGRAD_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 #: What the tab keeps: the time it was written, and the page as text on the lines below.
 DRAFT = "localStorage.getItem('poolgrad-draft-' + sessionStorage.getItem('poolgrad-tab'))"
+#: Of every test that needs a browser.
+MARKS = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
 AXE = Path(__file__).parents[2] / "studio-web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -197,3 +201,10 @@ class StudioPage:
         self.tab.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
         return [f"{v['id']}: {v['help']}: {[n['target'] for n in v['nodes']][:4]}" for v in found]
+
+
+def downloaded(studio: StudioPage, act: Any) -> tuple[str, bytes]:
+    """The name and the bytes of what the page saves when ``act`` is done."""
+    with studio.tab.expect_download() as waiting:
+        act()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()

@@ -15,6 +15,8 @@ import pytest
 pytest.importorskip("starlette", reason="the studio's extra is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the studio's extra is not installed")
 
+from browser_page import ARGUMENTS, CHROMIUM, StudioPage, served
+
 from poolgrad.studio import launch, pages
 from poolgrad.studio.graph import read_graph
 from poolgrad.studio.runner import Runner
@@ -103,3 +105,25 @@ def client(runner: Runner) -> Iterator[Client]:
     server.should_exit = True
     thread.join()
     listening.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    with served() as found:
+        yield found
+
+
+@pytest.fixture
+def studio(browser: Any, address: str) -> Iterator[StudioPage]:
+    opened = StudioPage(browser, address).open()
+    yield opened
+    opened.close()

@@ -24,6 +24,11 @@ def page(blocks: dict[str, tuple[str, dict[str, str]]], wires: dict[str, str]) -
     }
 
 
+def spread(blocks: list[JSON]) -> list[JSON]:
+    """The blocks side by side."""
+    return [{**block, "x": 320 * n, "y": 0} for n, block in enumerate(blocks)]
+
+
 def average_gradient(**changes: dict[str, str]) -> JSON:
     """The documents' own example: AvgPool3DGrad of ones; ``changes`` are properties of blocks by name."""
     properties: dict[str, dict[str, str]] = {

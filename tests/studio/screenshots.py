@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from browser_page import ARGUMENTS, CHROMIUM, StudioPage, served
+from browser_page import ARGUMENTS, CHROMIUM, StudioPage, downloaded, served
 from page_graphs import average_gradient
 from playwright.sync_api import sync_playwright
 
@@ -97,7 +97,7 @@ WIDE: dict[str, Callable[[StudioPage], None]] = {
     "gradient-added": gradient_added,
     **{f"look-{name}": opened(name) for name in pages.GALLERY},
     "graph-same-edge-counts": pinned("same-edge-counts", "grad", 0.45, 0.45),
-    "graph-overlap-adds-up": pinned("overlap-adds-up", "view", 0.36, 0.36),
+    "graph-overlap-adds-up": pinned("overlap-adds-up", "together", 0.36, 0.36),
     "graph-max-ties-and-nan": pinned("max-ties-and-nan", "pool", 0.7, 0.7),
     "graph-volume-3d": pinned("volume-3d", "pool", 0.4, 0.4),
     "graph-fractional-graham": pinned("fractional-graham", "pool", 0.5, 0.5),
@@ -105,6 +105,12 @@ WIDE: dict[str, Callable[[StudioPage], None]] = {
     "graph-second-order": pinned("second-order", "second", 0.5, 0.5),
     "graph-bfloat16-against-float32": pinned("bfloat16-against-float32", "pool16", 0.5, 0.5),
     "graph-channels-first": pinned("channels-first", "grad", 0.5, 0.5),
+}
+TABLET: dict[str, Callable[[StudioPage], None]] = {
+    "start": lambda studio: None,
+    "inspector": inspector,
+    "problem": problem,
+    **{f"look-{name}": opened(name) for name in pages.GALLERY},
 }
 NARROW: dict[str, Callable[[StudioPage], None]] = {
     "start": lambda studio: None,
@@ -116,12 +122,30 @@ NARROW: dict[str, Callable[[StudioPage], None]] = {
 }
 
 
+SCREENS = ((1280, 800, WIDE), (1024, 768, TABLET), (768, 1024, TABLET), (390, 844, NARROW))
+
+
+def save_pictures(studio: StudioPage, folder: Path, scheme: str) -> None:
+    """What "Picture as PNG" gives: the whole graph."""
+    for name in ("average-gradient-3d", "max-ties-and-nan", "volume-3d"):
+        graph = pages.read(name)
+        last = graph["blocks"][-1]
+        graph["blocks"].append({"id": "view", "op": "Viewer", "x": last["x"] + 310, "y": last["y"], "properties": {}})
+        graph["wires"].append({"from": [last["id"], "output"], "to": ["view", "tensor"]})
+        studio.load(graph)
+        _, data = downloaded(studio, lambda: studio.menu("Picture as PNG"))
+        (folder / f"picture-{name}-{scheme}.png").write_bytes(data)
+
+
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with served() as address, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for scheme in ("light", "dark"):
-            for width, height, states in ((1280, 800, WIDE), (390, 844, NARROW)):
+            studio = StudioPage(browser, address, scheme=scheme).open()
+            save_pictures(studio, folder, scheme)
+            studio.close()
+            for width, height, states in SCREENS:
                 for name, act in states.items():
                     studio = StudioPage(browser, address, width, height, scheme).open()
                     act(studio)

@@ -4,8 +4,20 @@ import type { Block, BlockType, Catalogue, Edit, End, Graph, View, Wire } from "
 
 export const emptyGraph = (): Graph => ({ version: 1, title: "Untitled", summary: "", blocks: [], wires: [] });
 
-export const blockOf = (graph: Graph, id: string): Block | undefined => graph.blocks.find((block) => block.id === id);
-export const typeOf = (catalogue: Catalogue, op: string): BlockType | undefined => catalogue.blocks.find((type) => type.name === op);
+/** Finds what a list has under a name; the table is made once for each list. */
+function indexed<Item extends object>(nameOf: (item: Item) => string): (list: readonly Item[], name: string) => Item | undefined {
+  const tables = new WeakMap<readonly Item[], Map<string, Item>>();
+  return (list, name) => {
+    let table = tables.get(list);
+    if (!table) tables.set(list, table = new Map(list.map((item) => [nameOf(item), item])));
+    return table.get(name);
+  };
+}
+
+const blockIn = indexed<Block>((block) => block.id);
+const typeIn = indexed<BlockType>((type) => type.name);
+export const blockOf = (graph: Graph, id: string): Block | undefined => blockIn(graph.blocks, id);
+export const typeOf = (catalogue: Catalogue, op: string): BlockType | undefined => typeIn(catalogue.blocks, op);
 export const wireInto = (graph: Graph, block: string, pin: string): Wire | undefined => graph.wires.find((wire) => wire.to[0] === block && wire.to[1] === pin);
 export const sameEnd = (a: End, b: End): boolean => a[0] === b[0] && a[1] === b[1];
 export const tensorKey = (end: End): string => `${end[0]}/${end[1]}`;

@@ -93,3 +93,21 @@ export function shapedFor(block: Block, type: BlockType, shape: string | null): 
   const typed = type.properties.find((property) => property.kind === "shape");
   return shape === null || !typed ? block : { ...block, properties: { ...block.properties, [typed.name]: shape } };
 }
+
+/** Below this zoom the small print of a block, 13.5 pixels, is smaller than 10. */
+const READABLE = 0.745;
+/** A page that would have to be smaller than this to be whole is a map: its words cannot be read either way. */
+const MAP = 0.5;
+
+/** What a fitted canvas shows: all of the page at any size; all of it, or its beginning where all would be a little too small to be
+ * read; or a size that can be read in any case. */
+export type Show = "whole" | "read" | "near";
+
+/** Where the canvas stands so that `bounds` is in sight, in the middle where there is room and from its beginning where there is not. */
+export function viewportFor(bounds: Area, room: Size, edges: { top: number; right: number; bottom: number; left: number }, most: number, show: Show): Place & { readonly zoom: number } {
+  const [wide, high] = [room.width - edges.left - edges.right, room.height - edges.top - edges.bottom];
+  const whole = Math.min(most, wide / Math.max(1, bounds.width), high / Math.max(1, bounds.height));
+  const zoom = show === "near" || (show === "read" && whole >= MAP) ? Math.max(whole, READABLE) : Math.max(whole, 0.04);
+  const along = (start: number, length: number, first: number, space: number): number => first + Math.max(0, space - length * zoom) / 2 - start * zoom;
+  return { x: along(bounds.x, bounds.width, edges.left, wide), y: along(bounds.y, bounds.height, edges.top, high), zoom };
+}

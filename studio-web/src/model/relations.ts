@@ -92,17 +92,13 @@ export function gradientPin(type: BlockType): string | null {
   return backward || pins.length > 1 ? pins.at(-1)?.name ?? null : null;
 }
 
-/** Tensors that are gradients or differences: shown on a scale about 0. */
+/** Tensors that are gradients or differences by what made them: shown on a scale about 0. */
 export function gradientKeys(graph: Graph, catalogue: Catalogue): Set<string> {
   const keys = new Set<string>();
   for (const block of graph.blocks) {
     const type = typeOf(catalogue, block.op);
-    if (!type) continue;
-    const pin = gradientPin(type);
-    if (pin === null && type.name !== "Difference") continue;
+    if (!type || (gradientPin(type) === null && type.name !== "Difference")) continue;
     type.outputs.forEach((output) => keys.add(tensorKey([block.id, output.name])));
-    const feeding = pin === null ? undefined : wireInto(graph, block.id, pin)?.from;
-    if (feeding) keys.add(tensorKey(feeding));
   }
   return keys;
 }

@@ -1,5 +1,5 @@
-// Colour scales. Both are told apart by people with any common colour-blindness: viridis for data, blue to orange about 0
-// for gradients. In the dark theme the middle of the diverging scale is dark, so that "nothing arrives here" recedes in both.
+// Colour scales. Both are told apart by people with any common colour-blindness: blue to orange about 0, and viridis from the lowest
+// value to the highest. In the dark theme the middle of the first is dark, so that "nothing arrives here" recedes in both.
 
 export type Colour = readonly [number, number, number];
 export type ScaleKind = "sequential" | "diverging";
@@ -29,6 +29,13 @@ const TABLES: Record<ScaleKind, Record<Theme, Colour[]>> = {
   sequential: { light: table(VIRIDIS), dark: table(VIRIDIS) },
   diverging: { light: table(DIVERGING.light), dark: table(DIVERGING.dark) },
 };
+
+/** The one rule: a gradient or a difference is shown about 0, and so is any tensor with numbers on both sides of 0; every other one
+ * from its lowest number to its highest. It asks what made the tensor and what is in it, never what the tensor is wired to. */
+export const scaleKind = (isGradient: boolean, range: Range): ScaleKind =>
+  (isGradient || (range.low < 0 && range.high > 0) ? "diverging" : "sequential");
+
+export const isFlat = (scale: Scale): boolean => scale.low === scale.high;
 
 export interface Scale { readonly kind: ScaleKind; readonly low: number; readonly high: number; readonly colours: readonly Colour[] }
 

@@ -2,7 +2,7 @@
 import { begin, record, redo, undo, type History } from "../model/history.ts";
 import { addBlock, applyEdits, connect, copyOf, emptyGraph, makeBlock, onlyMoved, paste, removeBlocks, tensorKey, typeOf } from "../model/graph.ts";
 import { addGradient } from "../model/gradient.ts";
-import { copyOffset, expectedSize, FIRST_PIN, freeSpot, shapedFor, startingShape, type Area, type Place, type Size } from "../model/place.ts";
+import { copyOffset, expectedSize, FIRST_PIN, freeSpot, shapedFor, startingShape, type Area, type Place, type Show, type Size } from "../model/place.ts";
 import { axesOf, gradientKeys, groupsOf, type Group } from "../model/relations.ts";
 import { sizeProblem } from "../model/reading.ts";
 import type { Header } from "../model/npy.ts";
@@ -24,6 +24,9 @@ export interface OpenRequest { readonly block: string; readonly file: File; read
 export type Dialog = "gallery" | "help" | "paste" | "new" | { readonly python: string; readonly target: string } | { readonly open: OpenRequest } | { readonly unreadable: string; readonly reason: string } | null;
 export interface Toast { readonly text: string; readonly tone: "plain" | "bad" | "heard"; /* heard: for a screen reader only, the eye sees it anyway */ readonly at: number }
 
+/** `request` counts up when the canvas should be fitted anew; `block` should be in sight whatever else is. */
+export interface Fit { readonly request: number; readonly show: Show; readonly block: string | null }
+
 export interface AppState {
   readonly phase: "loading" | "ready" | "failed";
   readonly failure: string;
@@ -40,7 +43,8 @@ export interface AppState {
   readonly dialog: Dialog;
   readonly toast: Toast | null;
   readonly reveal: string | null; // block that should be in sight
-  readonly fitRequest: number;    // counts up when the canvas should show everything
+  readonly fit: Fit;
+  readonly side: boolean;         // on a tablet: the inspector is open though no block is selected
   readonly focusField: string | null;  // property or pin that the inspector should focus
 }
 
@@ -48,7 +52,7 @@ const NO_CATALOGUE: Catalogue = { library: "", graph_version: 1, limits: { graph
 
 export const app = new Store<AppState>({
   phase: "loading", failure: "", catalogue: NO_CATALOGUE, gallery: [], history: begin(emptyGraph()), selected: new Set(), selectedWires: new Set(), result: null,
-  running: false, runError: null, readOnly: false, palette: null, dialog: null, toast: null, reveal: null, fitRequest: 0, focusField: null,
+  running: false, runError: null, readOnly: false, palette: null, dialog: null, toast: null, reveal: null, fit: { request: 0, show: "read", block: null }, side: false, focusField: null,
 });
 
 export const graphNow = (): Graph => app.get().history.present;
@@ -76,16 +80,18 @@ export const redoEdit = (): void => app.set((now) => ({ history: redo(now.histor
 export const select = (ids: Iterable<string>): void => app.set({ selected: new Set(ids) });
 export const say = (text: string, tone: Toast["tone"] = "plain"): void => app.set({ toast: { text, tone, at: Date.now() } });
 
+export const fitAgain = (now: AppState, show: Show = "read"): Fit => ({ request: now.fit.request + 1, show, block: null });
+
 /** Puts another graph in place of this one; undo brings the old one back. */
 export function openGraph(graph: Graph): void {
-  app.set((now) => ({ history: record(now.history, graph), selected: new Set(), dialog: null, palette: null, fitRequest: now.fitRequest + 1 }));
+  app.set((now) => ({ history: record(now.history, graph), selected: new Set(), dialog: null, palette: null, fit: fitAgain(now) }));
 }
 
 /** After a failure: the page as it is on the first visit. What was there is not in the history, so undo cannot bring it back. */
 export function startFromExample(): void {
   app.set((now) => ({
     history: begin(now.gallery[0]?.graph ?? emptyGraph()), selected: new Set(), selectedWires: new Set(), result: null, runError: null,
-    palette: null, dialog: null, toast: null, reveal: null, focusField: null, fitRequest: now.fitRequest + 1,
+    palette: null, dialog: null, toast: null, reveal: null, focusField: null, fit: fitAgain(now),
   }));
 }
 
@@ -126,7 +132,7 @@ export function gradientOf(id: string, fill: "ones" | "one-hot"): void {
   const info = result?.blocks[id]?.outputs[first];
   const done = addGradient(graph, catalogue, id, { fill, dtype: info?.dtype ?? null, shape: info?.shape ?? null, sizes: sizeOf });
   if (!done || !edit(done.graph)) return;
-  app.set((now) => ({ selected: new Set([done.gradient]), fitRequest: now.fitRequest + 1 }));
+  app.set((now) => ({ selected: new Set([done.gradient]), fit: { ...fitAgain(now, "near"), block: done.gradient } }));
   say(`${typeOf(catalogue, block.op)!.gradient!.op} added and wired`, "heard");
 }
 
@@ -161,6 +167,15 @@ let memo: { graph: Graph; result: RunResult | null; catalogue: Catalogue; value:
 
 const sameButPlaces = (a: Graph, b: Graph): boolean =>
   a.wires === b.wires && a.blocks.length === b.blocks.length && a.blocks.every((block, n) => onlyMoved(block, b.blocks[n]!));
+
+let content: Graph | null = null;
+
+/** The graph for whoever does not care where its blocks lie: the same object as long as they only move. */
+export function contentOf(state: AppState): Graph {
+  const graph = state.history.present;
+  if (content === null || !(content.title === graph.title && content.summary === graph.summary && sameButPlaces(content, graph))) content = graph;
+  return content;
+}
 
 /** What follows from graph and result together; worked out once for each pair, and not again when blocks only move. */
 export function derived(state: AppState): Derived {

@@ -1,5 +1,4 @@
 import { ReactFlowProvider } from "@xyflow/react";
-import { useEffect, useState } from "react";
 import { app } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
 import { Canvas } from "./Canvas.tsx";
@@ -10,21 +9,8 @@ import { Palette } from "./Palette.tsx";
 import { Reader } from "./Reader.tsx";
 import { ToastLine } from "./Toast.tsx";
 import { Toolbar } from "./Toolbar.tsx";
+import { NARROW, TABLET, useMedia } from "./useMedia.ts";
 import { useKeys } from "./keys.ts";
-
-/** Below this the canvas and the inspector no longer fit side by side: the page is read step by step. */
-const NARROW = "(max-width: 720px)";
-
-function useNarrow(): boolean {
-  const [narrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
-  useEffect(() => {
-    const query = matchMedia(NARROW);
-    const change = (): void => setNarrow(query.matches);
-    query.addEventListener("change", change);
-    return () => query.removeEventListener("change", change);
-  }, []);
-  return narrow;
-}
 
 export function App() {
   const phase = useStore(app, (state) => state.phase);
@@ -33,21 +19,23 @@ export function App() {
   const dialog = useStore(app, (state) => state.dialog !== null);
   const readOnly = useStore(app, (state) => state.readOnly);
   const empty = useStore(app, (state) => state.history.present.blocks.length === 0);
-  const narrow = useNarrow();
+  const narrow = useMedia(NARROW);
+  const tablet = useMedia(TABLET);
+  const side = useStore(app, (state) => state.side || state.selected.size > 0);
   useKeys();
   if (phase === "loading") return <main className="plain-page" aria-busy="true"><p>Opening the studio…</p></main>;
   if (phase === "failed") return <main className="plain-page"><h1>poolgrad studio</h1><p>{failure}</p></main>;
   return (
-    <div className={`app${narrow ? " app-narrow" : ""}${readOnly ? " app-read-only" : ""}`}>
+    <div className={`app${narrow ? " app-narrow" : ""}${tablet ? " app-tablet" : ""}${readOnly ? " app-read-only" : ""}`}>
       <Toolbar />
-      {readOnly && !narrow && <Story />}
+      {(readOnly || tablet) && !narrow && <Story titled={!readOnly} />}
       {narrow ? <Reader /> : (
         <main className="work">
           <ReactFlowProvider><Canvas /></ReactFlowProvider>
           {empty && !readOnly && <p className="canvas-hint">Press <kbd>/</kbd> or double-click to add a block</p>}
         </main>
       )}
-      {!narrow && !readOnly && <Inspector />}
+      {!narrow && !readOnly && (!tablet || side) && <Inspector />}
       <CellBar />
       {palette && <Palette request={palette} />}
       <Dialogs />
@@ -56,8 +44,9 @@ export function App() {
   );
 }
 
-/** The words of a saved page. */
-function Story() {
-  const summary = useStore(app, (state) => state.history.present.summary);
-  return summary === "" ? null : <p className="story">{summary}</p>;
+/** What the page is about, where no inspector says it: on a saved page and on a tablet, whose toolbar has no room for the title. */
+function Story({ titled }: { titled: boolean }) {
+  const { title, summary } = useStore(app, (state) => state.history.present);
+  if (summary === "" && !titled) return null;
+  return <section className="story" aria-label="What this page shows">{titled && <b>{title}</b>} {summary}</section>;
 }

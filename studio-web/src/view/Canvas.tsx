@@ -1,9 +1,8 @@
 // The canvas: React Flow shows the document and reports gestures; every change goes through the model.
-import { applyNodeChanges, Background, Controls, ReactFlow, useReactFlow, useNodesInitialized, useStore as useFlowStore, type Connection, type Edge, type FinalConnectionState, type Handle, type NodeChange, type EdgeChange } from "@xyflow/react";
+import { applyNodeChanges, Background, Controls, ReactFlow, useReactFlow, useStore as useFlowStore, type Connection, type Edge, type FinalConnectionState, type Handle, type NodeChange, type EdgeChange } from "@xyflow/react";
 import { useCallback, useEffect, useMemo, useRef, useState, type DragEvent, type MouseEvent } from "react";
-import { addBlock, connect, makeBlock, moveBlocks, onlyMoved, tensorKey, touched, typeOf } from "../model/graph.ts";
-import type { Block, BlockType, End, Graph, Output } from "../model/types.ts";
-import { inside, type Area, type Size } from "../model/place.ts";
+import { addBlock, connect, makeBlock, moveBlocks, typeOf } from "../model/graph.ts";
+import type { Block } from "../model/types.ts";
 import { candidates, wireProblem, type PinEnd } from "../model/wiring.ts";
 import { app, drawnSizes, edit, graphNow, sizeOf, type PaletteRequest } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
@@ -11,46 +10,26 @@ import { BlockNode, type BlockNodeType } from "./BlockNode.tsx";
 import { chooseNpy } from "../state/npyfile.ts";
 import { openPage } from "./files.ts";
 import { ConnectionHint, showRefusal } from "./ConnectionHint.tsx";
+import { OutOfSight } from "./OutOfSight.tsx";
+import { toEdges, toNode } from "./toFlow.ts";
+import { TABLET, useMedia } from "./useMedia.ts";
+import { FIT, useSight } from "./useSight.ts";
 import { WireEdge, type WireEdgeType } from "./WireEdge.tsx";
 
 const NODE_TYPES = { block: BlockNode };
 const EDGE_TYPES = { wire: WireEdge };
 /** Below this zoom small text cannot be read; it is not painted, which keeps a page of 200 blocks smooth. */
 const FAR = 0.4;
-const SETTLE_MS = 3000;
+/** Below this one nothing of a block can be told but its frame and its picture. */
+const MAP = 0.2;
 /** Beyond this many dragged together the canvas does not move along at its edge: with 200 a frame took up to 100 ms. */
 const MOST_PANNED = 60;
-/** Between a block that is brought into sight and the edge of the canvas. */
-const EDGE = 16;
-/** Room on the left for the zoom buttons. */
-const FIT = { padding: { top: "16px", right: "24px", bottom: "16px", left: "64px" }, maxZoom: 1.1 } as const;
 
 export const pinEnd = (handle: { nodeId: string; id?: string | null; type: string }): PinEnd => ({ end: [handle.nodeId, handle.id ?? ""], direction: handle.type === "source" ? "out" : "in" });
 
-const cache = new WeakMap<Block, BlockNodeType>();
-
-/** Unchanged blocks give the same node object, so React Flow skips them; moved ones keep their data, so that they are not drawn anew. */
-function toNode(block: Block, selected: boolean, before: BlockNodeType | undefined): BlockNodeType {
-  const known = before && before.data.block === block ? before : cache.get(block);
-  if (known && Boolean(known.selected) === selected && known.position.x === block.x && known.position.y === block.y) return known;
-  const node: BlockNodeType = {
-    ...(before ?? { type: "block" }), id: block.id, type: "block", position: { x: block.x, y: block.y }, selected,
-    data: before && onlyMoved(before.data.block, block) ? before.data : { block }, ariaLabel: `${block.label ? `${block.label}, ` : ""}${block.op} block`,
-  };
-  cache.set(block, node);
-  return node;
-}
-
-/** A wire to a pin that this library does not have stays in the graph, where the run tells of it, but cannot be drawn. */
-function toEdges(graph: Graph, types: ReadonlyMap<string, BlockType | undefined>, selected: ReadonlySet<string>): WireEdgeType[] {
-  const output = ([id, pin]: End): Output | undefined => types.get(id)?.outputs.find((entry) => entry.name === pin);
-  const drawable = graph.wires.filter((wire) => output(wire.from) && types.get(wire.to[0])?.pins.some((pin) => pin.name === wire.to[1]));
-  return drawable.map((wire) => ({
-    id: tensorKey(wire.to), type: "wire", data: {}, source: wire.from[0], sourceHandle: wire.from[1], target: wire.to[0], targetHandle: wire.to[1],
-    className: `wire kind-${output(wire.from)!.kind}`, selected: selected.has(tensorKey(wire.to)),
-    ariaLabel: `wire from ${wire.from.join(" ")} to ${wire.to.join(" ")}`,
-  }));
-}
+/** Places are whole numbers from the start, so that a block that is let go of is not drawn once more for half a pixel. */
+const onWholePixels = (change: NodeChange<BlockNodeType>): NodeChange<BlockNodeType> =>
+  (change.type === "position" && change.position ? { ...change, position: { x: Math.round(change.position.x), y: Math.round(change.position.y) } } : change);
 
 export function Canvas() {
   const graph = useStore(app, (state) => state.history.present);
@@ -58,16 +37,17 @@ export function Canvas() {
   const selectedWires = useStore(app, (state) => state.selectedWires);
   const catalogue = useStore(app, (state) => state.catalogue);
   const readOnly = useStore(app, (state) => state.readOnly);
-  const fitRequest = useStore(app, (state) => state.fitRequest);
   const flow = useReactFlow<BlockNodeType, WireEdgeType>();
   const frame = useRef<HTMLDivElement>(null);
-  const far = useFlowStore((state) => state.transform[2] < FAR);
+  const tablet = useMedia(TABLET);
+  const far = useFlowStore((state) => (state.transform[2] < MAP ? " canvas-far canvas-map" : state.transform[2] < FAR ? " canvas-far" : ""));
 
   const [nodes, setNodes] = useState<BlockNodeType[]>([]);
   useEffect(() => {
     setNodes((before) => {
       const known = new Map(before.map((node) => [node.id, node]));
-      return graph.blocks.map((block) => toNode(block, selected.has(block.id), known.get(block.id)));
+      const next = graph.blocks.map((block) => toNode(block, selected.has(block.id), known.get(block.id)));
+      return next.length === before.length && next.every((node, n) => node === before[n]) ? before : next;
     });
   }, [graph.blocks, selected]);
 
@@ -76,84 +56,16 @@ export function Canvas() {
     return toEdges(graph, types, selectedWires);
   }, [graph, catalogue, selectedWires]);
 
-  const ready = useNodesInitialized();
-  const fitted = useRef(-1);
-  // Heat-maps arrive a moment after the blocks and make them taller: the view follows until they are there or a person moves it.
-  const fitUntil = useRef(0);
-  const stopFitting = useCallback(() => { fitUntil.current = 0; }, []);
-  const isHeld = useRef(false);
-  useEffect(() => {
-    const hold = (event: PointerEvent): void => { isHeld.current = event.type === "pointerdown"; };
-    const kinds = ["pointerdown", "pointerup", "pointercancel"] as const;
-    for (const kind of kinds) addEventListener(kind, hold, true);
-    return () => { for (const kind of kinds) removeEventListener(kind, hold, true); };
-  }, []);
-  const follow = useRef(() => {});
-  useEffect(() => {
-    if (fitted.current === fitRequest) return undefined;
-    if (graph.blocks.length === 0) {
-      // An empty page stands still: its first block must stay where it was put.
-      fitted.current = fitRequest;
-      void flow.setViewport({ x: 0, y: 0, zoom: 1 });
-      return undefined;
-    }
-    if (!ready) return undefined;
-    fitted.current = fitRequest;
-    fitUntil.current = performance.now() + SETTLE_MS;
-    follow.current = () => void flow.fitView(FIT);
-    follow.current();
-    return undefined;
-  }, [ready, fitRequest, flow, graph.blocks.length]);
+  const { inSight, stopFitting, onSize, onSizes } = useSight(frame, graph, tablet);
 
-  /** The part of the canvas that a person sees. */
-  const inSight = useCallback((): Area => {
-    const box = frame.current!.getBoundingClientRect();
-    const first = flow.screenToFlowPosition({ x: box.left, y: box.top });
-    const last = flow.screenToFlowPosition({ x: box.right, y: box.bottom });
-    return { ...first, width: last.x - first.x, height: last.y - first.y };
-  }, [flow]);
-
-  // A block that was added out of sight is brought into it, and stays there while its heat-map arrives.
-  const bringIntoSight = useCallback((id: string) => {
-    const node = flow.getNode(id);
-    if (!node) return;
-    const view = inSight();
-    const size = sizeOf(id);
-    // How far to move along one axis; a block larger than the view shows its beginning.
-    const shift = (start: number, length: number, low: number, room: number): number => {
-      const back = Math.min(0, low + room - (start + length + EDGE));
-      return back + Math.max(0, low + EDGE - (start + back));
-    };
-    const { x, y, zoom } = flow.getViewport();
-    const [right, down] = [shift(node.position.x, size.width, view.x, view.width), shift(node.position.y, size.height, view.y, view.height)];
-    if (right !== 0 || down !== 0) void flow.setViewport({ x: x + right * zoom, y: y + down * zoom, zoom });
-  }, [flow, inSight]);
-  const keepInSight = useCallback((id: string) => {
-    fitUntil.current = performance.now() + SETTLE_MS;
-    follow.current = () => bringIntoSight(id);
-    follow.current();
-  }, [bringIntoSight]);
-
-  // A result can make a block wider, and the inspector would cover it: what was added or edited last and stood in sight stays there.
-  const last = useRef<{ graph: Graph; added: string | null; edited: string | null }>({ graph, added: null, edited: null });
-  useEffect(() => {
-    const { added, edited } = touched(last.current.graph, graph);
-    last.current = { graph, added: added ?? last.current.added, edited: edited ?? last.current.edited };
-  }, [graph]);
-  const onGrowth = useCallback((id: string, before: Size | undefined, now: Size) => {
-    if (!before || isHeld.current || performance.now() < fitUntil.current || (id !== last.current.added && id !== last.current.edited)) return;
-    const node = flow.getNode(id);
-    if (!node || (now.width <= before.width && now.height <= before.height)) return;
-    if (inside({ ...node.position, ...before }, inSight())) requestAnimationFrame(() => keepInSight(id));
-  }, [flow, inSight, keepInSight]);
-
-  const onNodesChange = useCallback((changes: NodeChange<BlockNodeType>[]) => {
+  const onNodesChange = useCallback((reported: NodeChange<BlockNodeType>[]) => {
+    const changes = reported.map(onWholePixels);
     setNodes((now) => applyNodeChanges(changes, now));
     const places = new Map<string, { x: number; y: number }>();
     let selection: Set<string> | null = null;
     for (const change of changes) {
       if (change.type === "dimensions" && change.dimensions) {
-        onGrowth(change.id, drawnSizes.get(change.id), change.dimensions);
+        onSize(change.id, drawnSizes.get(change.id), change.dimensions);
         drawnSizes.set(change.id, change.dimensions);
       }
       if (change.type === "position" && change.position && !change.dragging) places.set(change.id, change.position);
@@ -163,10 +75,10 @@ export function Canvas() {
         else selection.delete(change.id);
       }
     }
-    if (performance.now() < fitUntil.current && changes.some((change) => change.type === "dimensions")) requestAnimationFrame(() => follow.current());
+    if (changes.some((change) => change.type === "dimensions")) onSizes();
     if (places.size > 0) edit(moveBlocks(graphNow(), places), "move");
     if (selection) app.set({ selected: selection });
-  }, [onGrowth]);
+  }, [onSize, onSizes]);
 
   const onEdgesChange = useCallback((changes: EdgeChange<WireEdgeType>[]) => {
     const next = new Set(app.get().selectedWires);
@@ -206,13 +118,6 @@ export function Canvas() {
     openPalette({ place: flow.screenToFlowPosition(screen), screen, exact: true, view: inSight(), near: null, loose: null });
   }, [flow, inSight]);
 
-  const reveal = useStore(app, (state) => state.reveal);
-  useEffect(() => {
-    if (reveal === null || !ready) return;
-    app.set({ reveal: null });
-    keepInSight(reveal);
-  }, [reveal, ready, keepInSight]);
-
   /** A page or a .npy file from the desktop. */
   const onDrop = useCallback((event: DragEvent) => {
     const file = event.dataTransfer.files[0];
@@ -241,18 +146,26 @@ export function Canvas() {
     return () => removeEventListener("poolgrad:palette", open);
   }, [flow, inSight]);
 
+  // Not a state of the page: drawing it anew for a class would cost more than the class saves.
+  const onDragStart = useCallback(() => frame.current!.classList.add("canvas-dragging"), []);
+  const onDragStop = useCallback(() => frame.current!.classList.remove("canvas-dragging"), []);
+
+  // A click selects, a drag only moves: an inspector that opens in the middle of a drag made its first step 60 ms longer.
   return (
-    <div className={`canvas${far ? " canvas-far" : ""}`} ref={frame} onPointerDown={stopFitting} onWheel={stopFitting}
+    <div className={`canvas${far}`} ref={frame} onPointerDown={stopFitting} onWheel={stopFitting}
       onDragOver={(event) => { if (!readOnly) event.preventDefault(); }} onDrop={onDrop} onDoubleClick={readOnly ? undefined : onDoubleClick}>
       <ReactFlow<BlockNodeType, WireEdgeType>
         nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onNodesChange={onNodesChange} onEdgesChange={onEdgesChange}
+        onNodeDragStart={onDragStart} onNodeDragStop={onDragStop} onSelectionDragStart={onDragStart} onSelectionDragStop={onDragStop}
         onConnect={onConnect} onConnectEnd={onConnectEnd} isValidConnection={isValidConnection} connectionRadius={26}
-        nodesConnectable={!readOnly} nodesDraggable={!readOnly} zoomOnDoubleClick={false} deleteKeyCode={null} minZoom={0.04} maxZoom={2.5}
-        autoPanOnNodeDrag={selected.size <= MOST_PANNED} selectionKeyCode="Shift" multiSelectionKeyCode={["Meta", "Control"]} fitView fitViewOptions={FIT} aria-label="Graph of blocks">
+        nodesConnectable={!readOnly} nodesDraggable={!readOnly} selectNodesOnDrag={false} zoomOnDoubleClick={false} deleteKeyCode={null} minZoom={0.04} maxZoom={2.5}
+        autoPanOnNodeDrag={selected.size <= MOST_PANNED} selectionKeyCode="Shift" multiSelectionKeyCode={["Meta", "Control"]} aria-label="Graph of blocks">
         <Background gap={24} size={1.2} />
-        <Controls showInteractive={false} position="bottom-left" />
+        <Controls showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
         <ConnectionHint />
+        {tablet && selected.size === 0 && <OutOfSight />}
       </ReactFlow>
+      <div className="drag-shield" />
     </div>
   );
 }

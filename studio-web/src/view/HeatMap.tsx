@@ -1,8 +1,9 @@
 // One tensor as a heat-map with its sliders. Hover, click and arrow keys choose a cell; the marks follow without a request.
 import { memo, useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
+import type { CellPicture } from "../model/cells.ts";
 import { GAP, hit, montage, type Montage, type Room } from "../model/montage.ts";
 import type { Cell, Mark } from "../model/relations.ts";
-import { makeScale, rangeOf, type ScaleKind } from "../model/scale.ts";
+import { makeScale, rangeOf, scaleKind } from "../model/scale.ts";
 import { clampIndex, flatIndex, grid, layoutOf, sliderAxes } from "../model/slices.ts";
 import { setView } from "../model/graph.ts";
 import { exactText, shapeText, shortText, type Tensor } from "../model/tensor.ts";
@@ -12,7 +13,7 @@ import { activeCell, cellStore, hover, pin, walkCell } from "../state/cell.ts";
 import { useStore } from "../state/store.ts";
 import { useTensor } from "../state/tensors.ts";
 import { themeStore } from "../state/theme.ts";
-import { paintCells, paintMarks, type Picture } from "./paint.ts";
+import { paintCells, paintMarks, pictures } from "./paint.ts";
 import { Legend } from "./Legend.tsx";
 
 interface Props {
@@ -69,14 +70,17 @@ function Drawn({ owner, tensorKey, info, view, room, name, tensor }: Props & { t
   const index = useMemo(() => followedText.split(",").map(Number), [followedText]);
 
   const range = useMemo(() => (info.minimum !== null && info.maximum !== null ? { low: info.minimum, high: info.maximum, nan: info.nan, infinite: info.infinite } : rangeOf(tensor.values)), [info, tensor]);
-  const kind: ScaleKind = view?.scale ?? (isGradient || (range.low < 0 && range.high > 0) ? "diverging" : "sequential");
+  const kind = view?.scale ?? scaleKind(isGradient, range);
   const scale = useMemo(() => makeScale(kind, range, theme), [kind, range, theme]);
   const limit = Math.floor(Math.min(room.width, room.height));
   const grids = useMemo(() => Array.from({ length: picture.panels }, (_, panel) => grid(tensor, layout, panelAxis === null ? index : index.with(panelAxis, panel), limit)), [tensor, layout, panelAxis, index, picture.panels, limit]);
   const step = grids[0]!.step;
 
   const captions = useMemo(() => (panelAxis === null ? [] : grids.map((_, panel) => `${layout.names[panelAxis]} ${panel}`)), [panelAxis, grids, layout]);
-  const address = usePicture(useMemo(() => ({ montage: picture, grids, captions, scale, theme }), [picture, grids, captions, scale, theme]));
+  const shown = useMemo(() => ({ montage: picture, grids, captions, scale, theme }), [picture, grids, captions, scale, theme]);
+  const address = usePicture(shown);
+  const cells = useRef<HTMLDivElement>(null);
+  useEffect(() => { pictures.set(cells.current!, shown); }, [shown]);
   const overlay = useRef<HTMLCanvasElement>(null);
   const marked = marks.length > 0 || winners.length > 0;
   useEffect(() => {
@@ -108,7 +112,7 @@ function Drawn({ owner, tensorKey, info, view, room, name, tensor }: Props & { t
 
   return (
     <div className="heat nodrag nopan">
-      <div className="heat-cells" style={{ width: picture.width, height: picture.height }} tabIndex={0} role="application"
+      <div className="heat-cells" ref={cells} style={{ width: picture.width, height: picture.height }} tabIndex={0} role="application"
         aria-roledescription="heat-map" aria-label={`${name}, shape ${shapeText(info.shape)}, ${info.dtype}. Arrow keys walk, Enter pins a cell.`}
         data-tensor={tensorKey}
         onPointerMove={(event) => hover(cellAt(event))} onPointerLeave={() => hover(null)}
@@ -127,7 +131,7 @@ function Drawn({ owner, tensorKey, info, view, room, name, tensor }: Props & { t
 }
 
 /** The cells as an image. With 200 blocks on the page, canvases in the document cost 300 ms for every step of a drag; images cost nothing. */
-function usePicture(picture: Picture): string | null {
+function usePicture(picture: CellPicture): string | null {
   const [address, setAddress] = useState<string | null>(null);
   useEffect(() => {
     let wanted = true;

@@ -17,6 +17,7 @@ const PATHS: Record<string, string> = {
   gradient: "M4 15c4 0 4-10 8-10 M12 5l-2.8-.6 M12 5l-1 2.8 M13 15h3",
   trash: "M4.5 6h11 M8 6V4.5h4V6 M6 6l.6 10h6.8L14 6",
   copy: "M7 7h9v9H7z M4 13V4h9",
+  side: "M3.5 4.5h13v11h-13z M12 4.5v11",
   down: "M6 8l4 4 4-4",
 };
 

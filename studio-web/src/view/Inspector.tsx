@@ -3,7 +3,7 @@ import { setLabel, setView, tensorKey, typeOf } from "../model/graph.ts";
 import { isShown } from "../model/properties.ts";
 import { shapeText } from "../model/tensor.ts";
 import type { Block, BlockType, Problem, View } from "../model/types.ts";
-import { amend, app, derived, edit, gradientOf, graphNow, pastePiece, removeSelected, select, selectedCopy } from "../state/app.ts";
+import { amend, app, contentOf, derived, edit, gradientOf, graphNow, pastePiece, removeSelected, select, selectedCopy } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
 import { Problems } from "./BlockNode.tsx";
 import { ATTRIBUTES, Field } from "./Fields.tsx";
@@ -15,7 +15,7 @@ import { Wires } from "./Wires.tsx";
 const NONE: readonly Problem[] = [];
 
 export function Inspector() {
-  const graph = useStore(app, (state) => state.history.present);
+  const graph = useStore(app, contentOf);
   const selected = useStore(app, (state) => state.selected);
   const catalogue = useStore(app, (state) => state.catalogue);
   const chosen = graph.blocks.filter((block) => selected.has(block.id));

@@ -1,12 +1,18 @@
 // With nothing selected the inspector is about the page: its title, what is wrong, and a list of the blocks.
-import { app, edit, graphNow, select } from "../state/app.ts";
+import { makeScale, type Range } from "../model/scale.ts";
+import { app, contentOf, edit, graphNow, select } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
+import { themeStore } from "../state/theme.ts";
 import { Problems } from "./BlockNode.tsx";
+import { Bar } from "./Legend.tsx";
 import { blockName } from "./Wires.tsx";
 import { openPaletteByKey } from "./Toolbar.tsx";
 
+const UNIT: Range = { low: 0, high: 1, nan: 0, infinite: 0 };
+
 export function PageInspector() {
-  const graph = useStore(app, (state) => state.history.present);
+  const theme = useStore(themeStore, (state) => state.theme);
+  const graph = useStore(app, contentOf);
   const result = useStore(app, (state) => state.result);
   const problems = result?.problems ?? [];
   return (
@@ -33,6 +39,13 @@ export function PageInspector() {
           ))}
         </ul>
         <button type="button" onClick={openPaletteByKey}>Add block <kbd>/</kbd></button>
+      </section>
+      <section>
+        <h3>Colours</h3>
+        <ul className="colour-legend">
+          <li><Bar scale={makeScale("diverging", UNIT, theme)} /> <span>about 0: gradients, differences, and numbers on both sides of 0</span></li>
+          <li><Bar scale={makeScale("sequential", UNIT, theme)} /> <span>lowest to highest: all other tensors</span></li>
+        </ul>
       </section>
       <section>
         <h3>Pins</h3>

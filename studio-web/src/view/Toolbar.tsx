@@ -1,10 +1,11 @@
 import { useEffect, useRef, useState, type ReactNode } from "react";
-import { app, graphNow, redoEdit, select, undoEdit } from "../state/app.ts";
+import { app, graphNow, redoEdit, undoEdit } from "../state/app.ts";
 import { runAgain, stopRun } from "../state/runner.ts";
 import { useStore } from "../state/store.ts";
 import { themeStore, toggleTheme } from "../state/theme.ts";
 import { copyText, copyPython, openFile, savePage, savePicture, saveWebPage } from "./files.ts";
 import { Icon } from "./Icon.tsx";
+import { TABLET, useMedia } from "./useMedia.ts";
 
 export const openPaletteByKey = (): void => void dispatchEvent(new Event("poolgrad:palette"));
 
@@ -14,6 +15,9 @@ export function Toolbar() {
   const canRedo = useStore(app, (state) => state.history.future.length > 0);
   const title = useStore(app, (state) => state.history.present.title);
   const theme = useStore(themeStore, (state) => state.theme);
+  const tablet = useMedia(TABLET);
+  const side = useStore(app, (state) => state.side || state.selected.size > 0);
+  const toggleSide = (): void => app.set({ side: !side, selected: new Set() });
   return (
     <header className="toolbar">
       <h1 className="brand"><Mark /> <span className="brand-name">poolgrad</span> <span className="brand-studio">studio</span></h1>
@@ -31,6 +35,7 @@ export function Toolbar() {
       {!readOnly && <RunStatus />}
       <button type="button" className="icon" onClick={toggleTheme} aria-label={theme === "dark" ? "Light colours" : "Dark colours"} title={theme === "dark" ? "Light colours" : "Dark colours"}><Icon name={theme === "dark" ? "sun" : "moon"} /></button>
       {!readOnly && <button type="button" className="icon only-wide" onClick={() => app.set({ dialog: "help" })} aria-label="Help and keys" title="Help and keys (?)"><Icon name="help" /></button>}
+      {!readOnly && tablet && <button type="button" className="icon" onClick={toggleSide} aria-pressed={side} aria-label="Inspector" title="Inspector: the page, or the selected block"><Icon name="side" /></button>}
     </header>
   );
 }
@@ -59,7 +64,7 @@ function RunStatus() {
   if (!result) return null;
   return (
     <span className={`run-status ${problems > 0 ? "bad" : unwired > 0 ? "wait" : "good"}`} role="status" title={`${result.computed.length} of ${graphNow().blocks.length} blocks computed in ${result.milliseconds.toFixed(1)} ms`}>
-      {problems > 0 ? <button type="button" className="link" onClick={() => select([])}>{problems} problem{problems === 1 ? "" : "s"}</button> : unwired > 0 ? `${unwired} pin${unwired === 1 ? "" : "s"} to wire` : `ran in ${result.milliseconds < 10 ? result.milliseconds.toFixed(1) : Math.round(result.milliseconds)} ms`}
+      {problems > 0 ? <button type="button" className="link" onClick={() => app.set({ selected: new Set(), side: true })}>{problems} problem{problems === 1 ? "" : "s"}</button> : unwired > 0 ? `${unwired} pin${unwired === 1 ? "" : "s"} to wire` : `ran in ${result.milliseconds < 10 ? result.milliseconds.toFixed(1) : Math.round(result.milliseconds)} ms`}
       {passing && <button type="button" className="small" onClick={runAgain}>Run again</button>}
     </span>
   );

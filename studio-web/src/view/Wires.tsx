@@ -4,7 +4,7 @@ import { blockOf, connect, disconnect, typeOf, wireInto } from "../model/graph.t
 import { candidates } from "../model/wiring.ts";
 import { shapeText } from "../model/tensor.ts";
 import type { Block, BlockType, End, Problem } from "../model/types.ts";
-import { app, edit, graphNow } from "../state/app.ts";
+import { app, contentOf, edit, graphNow } from "../state/app.ts";
 import { useStore } from "../state/store.ts";
 import { KIND_WORDS, Problems } from "./BlockNode.tsx";
 import { Icon } from "./Icon.tsx";
@@ -13,14 +13,20 @@ const SEPARATOR = "/";
 const encode = (end: End): string => end.join(SEPARATOR);
 const decode = (text: string): End => [text.slice(0, text.indexOf(SEPARATOR)), text.slice(text.indexOf(SEPARATOR) + 1)];
 
+const names = new WeakMap<readonly Block[], Map<string, string>>();
+
 /** How a person knows a block: its label or op, with its number where there are several of the kind. */
 export function blockName(id: string): string {
-  const graph = graphNow();
-  const block = blockOf(graph, id);
-  if (!block) return id;
-  if (block.label) return block.label;
-  const alike = graph.blocks.filter((other) => other.op === block.op && !other.label);
-  return alike.length > 1 ? `${block.op} ${alike.indexOf(block) + 1}` : block.op;
+  const { blocks } = graphNow();
+  let known = names.get(blocks);
+  if (!known) {
+    const alike = new Map<string, Block[]>();
+    for (const block of blocks) if (!block.label) alike.set(block.op, [...(alike.get(block.op) ?? []), block]);
+    known = new Map(blocks.map((block) => [block.id, block.label || block.op]));
+    for (const [op, several] of alike) if (several.length > 1) several.forEach((block, n) => known!.set(block.id, `${op} ${n + 1}`));
+    names.set(blocks, known);
+  }
+  return known.get(id) ?? id;
 }
 
 function endText(end: End): string {
@@ -31,7 +37,7 @@ function endText(end: End): string {
 }
 
 export function Wires({ block, type, problems }: { block: Block; type: BlockType; problems: readonly Problem[] }) {
-  const graph = useStore(app, (state) => state.history.present);
+  const graph = useStore(app, contentOf);
   const catalogue = useStore(app, (state) => state.catalogue);
   useStore(app, (state) => state.result);
   const wanted = useStore(app, (state) => (type.properties.length === 0 ? state.focusField : null));

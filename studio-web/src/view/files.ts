@@ -1,12 +1,12 @@
 // Everything that leaves the page as a file, and pages that come in.
 import { toText } from "../model/graph.ts";
-import { graphPicture } from "../model/picture.ts";
 import { parseGraph } from "../model/reading.ts";
 import type { Graph, RunResult, TensorInfo } from "../model/types.ts";
 import { api, ApiError } from "../state/api.ts";
-import { app, derived, graphNow, openGraph, say } from "../state/app.ts";
-import { load, tensorAt } from "../state/tensors.ts";
+import { app, graphNow, openGraph, say } from "../state/app.ts";
+import { load } from "../state/tensors.ts";
 import { themeStore } from "../state/theme.ts";
+import { snapshot } from "./snapshot.ts";
 
 export function download(content: BlobPart, name: string, type: string): void {
   const link = document.createElement("a");
@@ -77,14 +77,14 @@ async function loadAll(result: RunResult | null): Promise<Map<string, ArrayBuffe
   return tensors;
 }
 
+const frame = (): Promise<unknown> => new Promise(requestAnimationFrame);
+
 async function pictureText(): Promise<string> {
-  const state = app.get();
-  await loadAll(state.result);
-  const { axes, gradients } = derived(state);
-  return graphPicture({
-    graph: graphNow(), catalogue: state.catalogue, theme: themeStore.get().theme, axes, gradients, tensorAt,
-    infoAt: ([block, output]) => state.result?.blocks[block]?.outputs[output],
-  });
+  await loadAll(app.get().result);
+  // Heat-maps whose numbers came only now are drawn within two frames.
+  await frame();
+  await frame();
+  return snapshot(document.querySelector(".canvas")!, graphNow().title, themeStore.get().theme);
 }
 
 export async function savePicture(kind: "svg" | "png"): Promise<void> {

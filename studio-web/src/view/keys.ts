@@ -2,7 +2,7 @@
 import { useEffect } from "react";
 import { toText, typeOf } from "../model/graph.ts";
 import { parseGraph } from "../model/reading.ts";
-import { app, firstField, gradientOf, graphNow, pastePiece, redoEdit, removeSelected, say, select, selectedCopy, undoEdit } from "../state/app.ts";
+import { app, firstField, fitAgain, gradientOf, graphNow, pastePiece, redoEdit, removeSelected, say, select, selectedCopy, undoEdit } from "../state/app.ts";
 import { cellStore, pin, play, walkCell } from "../state/cell.ts";
 import { openFile, savePage } from "./files.ts";
 import { openPaletteByKey } from "./Toolbar.tsx";
@@ -46,8 +46,8 @@ function single(event: KeyboardEvent): boolean {
   switch (event.key) {
     case "?": app.set({ dialog: "help" }); return true;
     case "p": case "P": play(!cellStore.get().playing); return true;
-    case "f": case "F": app.set((now) => ({ fitRequest: now.fitRequest + 1 })); return true;
-    case "Escape": if (pinned) pin(null); else select([]); return true;
+    case "f": case "F": app.set((now) => ({ fit: fitAgain(now, "whole") })); return true;
+    case "Escape": if (pinned) pin(null); else { select([]); app.set({ side: false }); } return true;
     default: return pinned && !(event.target as Element).closest?.(".react-flow__node, input") && walkCell(event.key);
   }
 }

@@ -1,20 +1,17 @@
 // Painting a heat-map: the cells on one canvas, the marks of the chosen cell on another above it.
+import { CAPTION_INK, LINED_CELL, NAN_INK, NUMBER_CELL, numbersOf, numberSize, winnerFold, type CellPicture } from "../model/cells.ts";
 import { GAP, origin, type Montage } from "../model/montage.ts";
 import type { Mark } from "../model/relations.ts";
 import { colourOf, css, textOn, type Scale, type Theme } from "../model/scale.ts";
 import type { Grid, Layout } from "../model/slices.ts";
-import { cellTexts } from "../model/tensor.ts";
 
 export const MARK: Record<Theme, { line: string; halo: string }> = {
   light: { line: "#d6006c", halo: "#ffffff" },
   dark: { line: "#ff5fb0", halo: "#10131a" },
 };
 
-/** Cells from this side on have room for a number. */
-export const NUMBER_CELL = 16;
-const numberSize = (side: number): number => Math.min(13, Math.max(8, Math.floor(side * 0.4)));
-/** How far the winner's mark reaches along the edges of its cell: to where the number's line begins. */
-export const winnerFold = (side: number): number => Math.floor((side - numberSize(side)) / 2);
+/** What each heat-map on the page shows, for the picture of the graph. */
+export const pictures = new WeakMap<Element, CellPicture>();
 
 /** Sharp on any screen and up to twice the size on the canvas of blocks. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
@@ -28,13 +25,13 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
 }
 
 function hatch(context: CanvasRenderingContext2D, x: number, y: number, size: number, theme: Theme): void {
-  context.fillStyle = theme === "light" ? "#ffffff" : "#181c22";
+  context.fillStyle = NAN_INK[theme].ground;
   context.fillRect(x, y, size, size);
   context.save();
   context.beginPath();
   context.rect(x, y, size, size);
   context.clip();
-  context.strokeStyle = theme === "light" ? "#6b7280" : "#9aa3b0";
+  context.strokeStyle = NAN_INK[theme].line;
   context.lineWidth = 1;
   context.beginPath();
   for (let at = -size; at < size; at += Math.max(2, Math.min(4, size / 3))) {
@@ -45,20 +42,18 @@ function hatch(context: CanvasRenderingContext2D, x: number, y: number, size: nu
   context.restore();
 }
 
-export interface Picture { readonly montage: Montage; readonly grids: readonly Grid[]; readonly captions: readonly string[]; readonly scale: Scale; readonly theme: Theme }
-
-export function paintCells(canvas: HTMLCanvasElement, { montage, grids, captions, scale, theme }: Picture): void {
+export function paintCells(canvas: HTMLCanvasElement, picture: CellPicture): void {
+  const { montage, grids, captions, scale, theme } = picture;
   const context = prepare(canvas, montage.width, montage.height);
   const side = montage.cell;
-  const line = side >= 7 ? 1 : 0;
+  const line = side >= LINED_CELL ? 1 : 0;
   const fontSize = numberSize(side);
-  const room = side >= NUMBER_CELL ? Math.floor((side - 3) / (fontSize * 0.57)) : 0;
-  const texts = room > 0 ? cellTexts(grids.map((grid) => grid.values), room, Math.max(Math.abs(scale.low), Math.abs(scale.high))) : null;
+  const texts = numbersOf(picture);
   grids.forEach((grid, panel) => {
     const corner = origin(montage, panel);
     if (montage.caption > 0) {
       context.font = "10px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace";
-      context.fillStyle = theme === "light" ? "#56606e" : "#9aa5b4";
+      context.fillStyle = CAPTION_INK[theme];
       context.textAlign = "left";
       context.textBaseline = "alphabetic";
       context.fillText(captions[panel] ?? "", corner.x, corner.y - 4);

@@ -57,6 +57,19 @@ def test_default_from_environment(run_python: Callable[..., str]) -> None:
         assert got == expected if expected else 1 <= got <= available, environment
 
 
+@pytest.mark.parametrize("text", ["nonsense", "0", "-3"])
+def test_a_bad_environment_is_told(run_python: Callable[..., str], text: str) -> None:
+    program = """
+import warnings, poolgrad
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    poolgrad.get_workers(), poolgrad.get_workers()
+print(*[f"{each.category.__name__}: {each.message}" for each in told], sep="|")
+"""
+    expected = f"RuntimeWarning: POOLGRAD_WORKERS={text!r} is ignored: set it to a whole number from 1 to 1024\n"
+    assert run_python(program, POOLGRAD_WORKERS=text) == expected
+
+
 def test_default_from_affinity(run_python: Callable[..., str]) -> None:
     program = """
 import os

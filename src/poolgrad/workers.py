@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,6 +37,9 @@ def _from_environment() -> int:
         text = os.environ.get(name, "").split(",")[0].strip()
         if text.isdecimal() and len(text) < 10 and int(text) > 0:
             return min(int(text), MOST)
+        if text and name == "POOLGRAD_WORKERS":
+            message = f"POOLGRAD_WORKERS={text!r} is ignored: set it to a whole number from 1 to {MOST}"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
     return min(available(), MOST)
 
 

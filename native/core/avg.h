@@ -169,7 +169,7 @@ class Average {
                                (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
         const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
         // Wide rows fill registers by themselves.
-        const bool wide = (fits_line || picks) && width_.destinations() >= 64;
+        const bool wide = (fits_line || picks) && std::max(width_.sources(), width_.destinations()) >= 64;
         side_by_side_ = !integers && inner_ == 1 && !fills_rows && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
@@ -263,7 +263,7 @@ class Average {
             ring = arena.take<A>((job.apart() ? 1 : job.ring_rows_ * job.planes_) * row_size);
             if (job.apart()) block_row = arena.take<A>(row_size);
             ring_holds = arena.take<int64_t>(job.ring_rows_);
-            rows = arena.take<A>(kTogether * line_size);
+            rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
             if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1));
             if (job.side_by_side_) {
@@ -271,15 +271,15 @@ class Average {
                 joined = arena.take<A>(job.staging_size() * kPlanes<A>);
                 spare = arena.take<T>(job.staging_size());
             }
-            width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile);
+            width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile + kLanes<A>);
             if (strided && !gradient) phases = arena.take<A>(line_size + job.rule_.stride * job.run_);
             if (line && gradient) {
                 more = arena.take<T>(line_size + GroupRow<T>::kSlack), fewer = arena.take<T>(line_size + GroupRow<T>::kSlack);
-                finished = arena.take<T>(tile * job.run_);
+                finished = arena.take<T>((job.fills_ ? kTogether : 1) * tile * job.run_);
                 group_row = GroupRow<T>(arena, job.rule_, job.run_);
             }
             if (job.across_ == Across::picks) {
-                firsts = arena.take<int32_t>(tile + kLanes<A>), counts = arena.take<int32_t>(tile + kLanes<A>);
+                picks = Picks<A>(arena, tile);
                 if (gradient) finished = arena.take<T>(tile);
             }
             if (!line) spans = arena.take<Span>(tile), total = arena.take<A>(job.run_);
@@ -295,7 +295,7 @@ class Average {
         Range plane_heights{0, 0};
         int planes = 0;
         Span* spans = nullptr;
-        int32_t *firsts = nullptr, *counts = nullptr;  // of terms, for each destination of width
+        Picks<A> picks;
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
 
         Range columns{0, 0}, inner{0, 0};  // of the source, of this box
@@ -398,25 +398,24 @@ class Average {
         A depth = 1, height = 1;
         if (!depths.range.empty()) fill_weights(depth_, depths.range.first, 1, &depth);
         for (int j = 0; j < heights.count; ++j) {
-            const Group& group = heights.groups[j];
-            const bool nothing = depths.range.empty() || group.range.empty() || rooms.columns.empty();
-            if (!nothing) {
-                fill_weights(height_, group.range.first, 1, &height);
-                weigh_row<A>(more, source_at(rooms, outer, depths.range.first, group.range.first, rooms.columns.first), depth, height,
-                             rooms.width_factors, rooms.columns.size() * inner_);
+            T* row = rooms.finished + j * tile_ * inner_;
+            if (depths.range.empty() || heights.groups[j].range.empty() || rooms.columns.empty()) {
+                std::memset(row, 0, std::size_t(length) * sizeof(T));
+                continue;
             }
-            for (int64_t d = depths.destinations.first; d < depths.destinations.last; ++d) {
-                int64_t at = (((outer * depth_.destinations() + d) * height_.destinations() + group.destinations.first) *
-                                  width_.destinations() + box.width.first) * inner_;
-                for (int64_t h = group.destinations.first; h < group.destinations.last; ++h, at += width_.destinations() * inner_) {
-                    T* to = writer.row(at, length);
-                    if (nothing)
-                        std::memset(to, 0, std::size_t(length) * sizeof(T));
-                    else
-                        rooms.group_row.lay(to, rooms.more, rooms.fewer, box.width.size());
-                }
-            }
+            const int64_t from = heights.groups[j].range.first;
+            fill_weights(height_, from, 1, &height);
+            weigh_row<A>(more, source_at(rooms, outer, depths.range.first, from, rooms.columns.first), depth, height, rooms.width_factors,
+                         rooms.columns.size() * inner_);
+            rooms.group_row.lay(row, rooms.more, rooms.fewer, box.width.size());
         }
+        for (int64_t d = depths.destinations.first; d < depths.destinations.last; ++d)
+            for (int j = 0; j < heights.count; ++j)
+                for (int64_t h = heights.groups[j].destinations.first; h < heights.groups[j].destinations.last; ++h) {
+                    const int64_t at = (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() +
+                                        box.width.first) * inner_;
+                    std::memcpy(writer.row(at, length), rooms.finished + j * tile_ * inner_, std::size_t(length) * sizeof(T));
+                }
     }
 
     // The same for planes side by side.
@@ -575,11 +574,8 @@ class Average {
 
     void prepare_picks(Rooms& rooms, Range box) const {
         fill_weights(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
-        for (int64_t i = 0; i < box.size() + kLanes<A>; ++i) {
-            const Range range = i < box.size() ? width_.range(box.first + i) : Range{0, 0};
-            rooms.counts[i] = int32_t(std::max<int64_t>(0, range.size()));
-            rooms.firsts[i] = rooms.counts[i] ? int32_t(range.first - rooms.columns.first) : 0;
-        }
+        if (!gradient) std::fill_n(rooms.width_factors + box.size(), kLanes<A>, A(1));  // behind those of the box
+        rooms.picks.prepare(box.size(), rooms.columns.first, [&](int64_t i) { return width_.range(box.first + i); });
     }
     void pick(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool first, bool only, T* to) const {
         if (gradient && !first) {
@@ -591,19 +587,14 @@ class Average {
         T* result = gradient && !only ? rooms.finished : to;
         constexpr int lanes = kLanes<A>;
         for (int64_t at = 0; at < box.size(); at += lanes) {
-            const auto index = load<int32_t, lanes>(rooms.firsts + at);
-            const auto count = load<int32_t, lanes>(rooms.counts + at);
-            auto sum = spread<A, lanes>(A(-0.0));
-            for (int32_t t = 0; t < int32_t(width_.longest()); ++t)
-                sum = sum + gather<A>(from.row + t, index, count > t, spread<A, lanes>(A(-0.0)));
-            if constexpr (gradient)
-                sum = select<A, lanes>(convert<typename BitsOf<sizeof(A)>::type, int32_t, lanes>(count > 0) != 0, sum, spread<A, lanes>(A(0)));
+            const typename Picks<A>::Terms terms(rooms.picks, from.row, at);
+            // -0.0 added to anything changes nothing.
+            const auto nothing = spread<A, lanes>(A(-0.0));
+            auto sum = nothing;
+            for (int32_t t = 0; t < rooms.picks.longest(); ++t) sum = sum + select<A, lanes>(terms.has(t), terms.term(t), nothing);
+            if constexpr (gradient) sum = select<A, lanes>(terms.has(0), sum, spread<A, lanes>(A(0)));
             const int64_t left = box.size() - at;
-            A divisors[lanes];
-            if constexpr (!gradient && !integers) {
-                for (int i = 0; i < lanes; ++i) divisors[i] = i < left ? rooms.width_factors[at + i] : A(1);
-                sum = sum / load<A, lanes>(divisors);
-            }
+            if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(rooms.width_factors + at);
             if (left >= lanes) {
                 store<A, lanes>(result + at, sum);
             } else {

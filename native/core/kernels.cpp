@@ -36,6 +36,7 @@
 #include "drive.h"
 #include "lanes.h"
 #include "strided.h"
+#include "picks.h"
 #if defined(POOLGRAD_FAMILY_AVERAGE)
 #include "rows.h"
 #include "finish.h"

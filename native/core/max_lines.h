@@ -112,15 +112,16 @@ class Lines {
         Rooms(const Lines& job, Arena& arena) {
             if (!job.usable_) return;
             const Rule* rule = job.space_.width.rule();
-            size = kRoom + (rule ? (2 * rule->window + 4 * rule->stride) * job.space_.inner : 0) + kLanes<V>;
+            size = kRoom + (rule ? (2 * rule->window + 4 * rule->stride) * job.space_.inner : Picks<V>::kSlack) + kLanes<V>;
             const auto take = [&](int64_t rows) { return Both{arena.take<V>(rows * size), arena.take<C>(coded ? rows * size : 0)}; };
             line = take(1), phases = take(rule && rule->stride > 1), found = take(1), packed = take(1), ring = take(job.ring_rows_);
             ring_holds = arena.take<int64_t>(job.ring_rows_);
-            if (!rule) firsts = arena.take<int32_t>(job.tile_ + kLanes<V>), counts = arena.take<int32_t>(job.tile_ + kLanes<V>);
+            if (!rule) picks = Picks<V>(arena, job.tile_), code_picks = Picks<C>(arena, coded ? job.tile_ : 0);
         }
         Both line, phases, found, packed, ring;
         int64_t* ring_holds = nullptr;
-        int32_t *firsts = nullptr, *counts = nullptr;  // irregular: of the windows, in a row
+        Picks<V> picks;  // of an irregular axis
+        Picks<C> code_picks;
         int64_t size = 0;                             // of each of them
         Range outputs{0, 0}, columns{0, 0};           // of width
         int64_t lead = 0, groups = 0, pitch = 0;      // of a row in a line: what lies before the columns, its outputs, its elements
@@ -139,10 +140,9 @@ class Lines {
             rooms.pitch = rooms.groups * rule->stride * space_.inner;
         } else {
             rooms.lead = 0, rooms.groups = outputs.size(), rooms.pitch = rooms.columns.size();
-            for (int64_t i = 0; i < outputs.size() + kLanes<V>; ++i) {
-                const Range window = i < outputs.size() ? space_.width.window(outputs.first + i) : Range{rooms.columns.first, rooms.columns.first};
-                rooms.firsts[i] = int32_t(window.first - rooms.columns.first), rooms.counts[i] = int32_t(window.size());
-            }
+            const auto window = [&](int64_t i) { return space_.width.window(outputs.first + i); };
+            rooms.picks.prepare(outputs.size(), rooms.columns.first, window);
+            if (coded) rooms.code_picks.prepare(outputs.size(), rooms.columns.first, window);
         }
         rooms.block = std::max<int64_t>(1, kRoom / std::max(rooms.pitch, rooms.groups * space_.inner));
         std::fill_n(rooms.line.values, rooms.size, lowest());
@@ -290,25 +290,24 @@ class Lines {
     // The same of an irregular axis, row by row.
     POOLGRAD_NOINLINE void pick(const Rooms& rooms, int64_t rows, int64_t outputs) const {
         constexpr int lanes = kLanes<V>;
-        using Bits = typename Turn<V>::Bits;
         for (int64_t row = 0; row < rows; ++row) {
             const Both from = rooms.line.at(row * rooms.pitch), to = rooms.packed.at(row * outputs);
             // The last register may go beyond the row: what follows is written later.
             for (int64_t at = 0; at < outputs; at += lanes) {
-                const auto index = load<int32_t, lanes>(rooms.firsts + at), count = load<int32_t, lanes>(rooms.counts + at);
-                auto best = gather<V>(from.values, index, count > 0, Vector<V, lanes>{});
+                const typename Picks<V>::Terms terms(rooms.picks, from.values, at);
+                auto best = terms.term(0);
                 Vector<C, lanes> code{};
-                if constexpr (coded) code = gather<C>(from.codes, index, count > 0, code);
-                for (int32_t t = 1; t < int32_t(space_.width.longest_window()); ++t) {
-                    const Vector<int32_t, lanes> there = count > t;
-                    const auto x = gather<V>(from.values + t, index, there, best);
+                std::optional<typename Picks<C>::Terms> codes;
+                if constexpr (coded) codes.emplace(rooms.code_picks, from.codes, at), code = codes->term(0);
+                for (int32_t t = 1; t < rooms.picks.longest(); ++t) {
+                    const auto x = terms.term(t);
                     Mask<V, lanes> mask = x > best;
                     if constexpr (coded) {
-                        const Vector<C, lanes> other = gather<C>(from.codes + t, index, there, code) + spread<C, lanes>(C(uint64_t(t) * space_.step[2]));
-                        mask = (mask | ((x == best) & (other < code))) & convert<Bits, int32_t, lanes>(there);
+                        const Vector<C, lanes> other = codes->term(t) + spread<C, lanes>(C(uint64_t(t) * space_.step[2]));
+                        mask = (mask | ((x == best) & (other < code))) & terms.has(t);
                         code = select<C, lanes>(mask, other, code);
                     }
-                    best = select<V, lanes>(mask, x, best);
+                    best = select<V, lanes>(mask & terms.has(t), x, best);
                 }
                 store<V, lanes>(to.values + at, best);
                 if constexpr (coded) store<C, lanes>(to.codes + at, code);

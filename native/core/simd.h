@@ -230,25 +230,6 @@ POOLGRAD_INLINE void store(S* to, Vector<T, count> value) {
     __builtin_memcpy(to, &raw, sizeof(raw));
 }
 
-// from[index[i]] for lanes whose mask is set, `otherwise` for the rest. Indices and masks are 32-bit whatever T is.
-template <class T>
-POOLGRAD_INLINE Vector<T, kLanes<T>> gather(const T* from, Vector<int32_t, kLanes<T>> index, Vector<int32_t, kLanes<T>> mask,
-                                            Vector<T, kLanes<T>> otherwise) {
-#ifdef POOLGRAD_AVX2
-    if constexpr (sizeof(T) == 4) {
-        return bit_copy<Vector<T, 8>>(_mm256_mask_i32gather_epi32(bit_copy<__m256i>(otherwise), reinterpret_cast<const int*>(from),
-                                                                  bit_copy<__m256i>(index), bit_copy<__m256i>(mask), 4));
-    } else {
-        return bit_copy<Vector<T, 4>>(_mm256_mask_i32gather_epi64(bit_copy<__m256i>(otherwise), reinterpret_cast<const long long*>(from),
-                                                                  bit_copy<__m128i>(index), _mm256_cvtepi32_epi64(bit_copy<__m128i>(mask)), 8));
-    }
-#else
-    for (int i = 0; i < kLanes<T>; ++i)
-        if (mask[i]) otherwise[i] = from[index[i]];
-    return otherwise;
-#endif
-}
-
 // The same past the caches, for results larger than these; `to` must be 16-byte aligned. Vectors of other sizes than whole
 // registers are stored as usual.
 template <class T, int count, class S>

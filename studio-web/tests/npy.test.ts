@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { cropShape, readHeader, runs, suggestCrop, swapBytes, writeNpy, type Crop, type Header } from "../src/model/npy.ts";
+import { cropShape, cropText, isWhole, readHeader, runs, suggestCrop, swapBytes, writeNpy, type Crop, type Header } from "../src/model/npy.ts";
 
 const bytes = (values: number[]): Uint8Array => new Uint8Array(Float32Array.from(values).buffer);
 
@@ -21,6 +21,16 @@ test("what is no plain array is refused with the reason", () => {
   file.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, pickled.length, 0]);
   file.set(pickled, 10);
   assert.throws(() => readHeader(file), /holds \|O/);
+  for (const length of [6, 7, 8, 9]) assert.throws(() => readHeader(writeNpy("float32", [1], bytes([0])).slice(0, length)), /not a \.npy/);
+  const second = Uint8Array.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 2, 0, 0, 0, 0]);
+  assert.throws(() => readHeader(second), /not a \.npy/);
+  const shape = (text: string) => {
+    const header = new TextEncoder().encode(`{'descr': '<f4', 'fortran_order': False, 'shape': ${text}, }\n`);
+    return Uint8Array.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length, 0, ...header]);
+  };
+  assert.deepEqual(readHeader(shape("(3, 1)")).shape, [3, 1]);
+  assert.throws(() => readHeader(shape("(3L, 1L)")), /Python 2/);
+  assert.throws(() => readHeader(shape("(-3, 1)")), /-3, which is no size/);
 });
 
 function cut(header: Header, file: Uint8Array, crop: Crop): number[] {
@@ -44,6 +54,19 @@ test("the crop first offered fits the limit", () => {
   const crop = suggestCrop([10, 1000, 1000, 3], 4194304);
   assert.deepEqual(cropShape(crop), [1, 1000, 1000, 3]);
   assert.deepEqual(cropShape(suggestCrop([100, 100, 100], 5000)), [1, 50, 100]);
+});
+
+test("an empty array is offered whole", () => {
+  for (const shape of [[0, 3], [3, 0], [0]]) assert.ok(isWhole(shape, suggestCrop(shape, 100)), String(shape));
+  assert.deepEqual(cropShape(suggestCrop([1000, 0], 100)), [100, 0]);
+  const header = readHeader(writeNpy("float32", [0, 5], new Uint8Array(0)));
+  assert.deepEqual([...runs(header, { start: [0, 1], stop: [0, 3] })], []);
+});
+
+test("a crop is kept as text for exported code, all of the file as none", () => {
+  assert.equal(cropText([10, 1000], { start: [2, 0], stop: [3, 900] }), "2:3,0:900");
+  assert.equal(cropText([10, 1000], { start: [0, 0], stop: [10, 1000] }), "");
+  assert.equal(cropText([10, 1000], null), "");
 });
 
 test("big-endian elements are turned round", () => {

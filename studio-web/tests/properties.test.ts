@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { isShown, parseAssignments, parseFlag, parseInteger, parseIntegers, parseNumbers, textProblem } from "../src/model/properties.ts";
+import { isSet, isShown, parseAssignments, parseFlag, parseInteger, parseIntegers, parseNumbers, textProblem } from "../src/model/properties.ts";
 
 test("lists are read in every spelling enuSpace and Python use", () => {
   for (const text of ["1,4,3,2,1", "1 4 3 2 1", "{1,4,3,2,1}", "[1, 4, 3, 2, 1]", "(1;4;3;2;1)", "1,4,3,2,1;"]) {
@@ -34,6 +34,13 @@ test("attributes as enuSpace writes them", () => {
   assert.deepEqual(parseAssignments("data_format_ = NDHWC; padding_ = SAME;"), { ok: true, value: [["data_format", "NDHWC"], ["padding", "SAME"]] });
   assert.deepEqual(parseAssignments("ksize = {1;2;2;1}"), { ok: true, value: [["ksize", "{1;2;2;1}"]] });
   assert.equal(parseAssignments("NHWC").ok, false);
+  assert.deepEqual(parseAssignments("padding= SAME ;ksize_ = 1;2;2;1;"), { ok: true, value: [["padding", "SAME"], ["ksize", "1;2;2;1"]] });
+});
+
+test("a flag in the attributes wins over its field", () => {
+  const flag = (properties: Record<string, string>) => isSet({ properties }, "wide");
+  assert.deepEqual([flag({}), flag({ wide: "1" }), flag({ wide: "wide_ = true;" }), flag({ attrs: "wide_ = yes; a = 1" })], [false, true, true, true]);
+  assert.deepEqual([flag({ wide: "true", attrs: "wide = false" }), flag({ wide: "true", attrs: "a = 1; b" }), flag({ wide: "perhaps" })], [false, true, false]);
 });
 
 test("a field says at once what cannot be read", () => {

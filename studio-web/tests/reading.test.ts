@@ -32,6 +32,10 @@ test("what cannot be drawn or run is refused, and the message says where", () =>
     [one({ properties: { shape: 3 } }), /texts/], [one({ properties: [] }), /texts/], [one({ colour: "red" }), /block a has "colour"/],
     [one({ label: { a: 1 } }), /the label of block a must be a text; it is {"a":1}/], [one({ label: 5 }), /label/], [one({ label: null }), /label/],
     [one({ label: ["long ".repeat(1000)] }), /…$/],
+    [one({ label: "x".repeat(1001) }), /label of block a has 1001 characters; the limit is 1000/], [one({ op: "x".repeat(101) }), /op of block a has 101/],
+    [one({ properties: { ["x".repeat(101)]: "" } }), /name of a property.*101/], [{ ...pair, wires: [{ from: ["a", "x".repeat(101)], to: ["b", "value"] }] }, /pin of wire 0 has 101/],
+    [{ ...pair, title: "\ud800" }, /title has half/], [{ ...pair, summary: "a\udc00" }, /summary has half/], [one({ label: "\ud83d" }), /label of block a has half/],
+    [one({ properties: { shape: "\ud800" } }), /shape of block a has half/], [{ ...pair, wires: [{ from: ["a", "\ud800"], to: ["b", "value"] }] }, /pin of wire 0 has half/],
     [{ ...pair, wires: [{ from: ["zz", "tensor"], to: ["b", "value"] }] }, /not there/],
     [{ ...pair, wires: [{ from: ["a"], to: ["b", "value"] }] }, /wire 0 needs from and to/],
     [{ ...pair, wires: [{ from: ["a", "toString"], to: ["b", "value"] }] }, /no block has/],
@@ -54,6 +58,21 @@ test("views that this page does not know are left out", () => {
   for (const broken of [3, "text", null, [1]]) {
     const mended = readGraph(one({ ui: broken }), limits);
     assert.ok(mended.ok && !("ui" in mended.value.blocks[0]!));
+    const page = readGraph({ ...pair, ui: broken, wires: [{ ...pair.wires[0], ui: broken }] }, limits);
+    assert.ok(page.ok && !("ui" in page.value) && !("ui" in page.value.wires[0]!), "the server would refuse these");
+  }
+});
+
+test("texts are counted in characters as the server counts them", () => {
+  assert.ok(readGraph(one({ label: "😀".repeat(1000) }), limits).ok);
+  assert.ok(!readGraph(one({ label: "😀".repeat(1001) }), limits).ok);
+});
+
+test("views that the server would refuse are left out", () => {
+  for (const ui of [{ index: [0, 0, 0, 0, 0, 0, 0] }, { index: [4194304] }, { output: "x".repeat(101) }, { output: "\ud800" }]) {
+    const parsed = readGraph(one({ ui }), limits);
+    assert.ok(parsed.ok);
+    assert.deepEqual(parsed.value.blocks[0]!.ui, {});
   }
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { formulaOf, formulaText, winnerOf, type Lookup } from "../src/model/formula.ts";
+import { formulaOf, formulaText, winnerOf, wonBy, type Lookup } from "../src/model/formula.ts";
 import { axesOf, gradientKeys, gradientPin, groupsOf, marksFor } from "../src/model/relations.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import type { BlockResult, Graph } from "../src/model/types.ts";
@@ -98,6 +98,43 @@ test("a max gradient takes only what the cell won", () => {
   const loser = formulaOf(graph, catalogue, maxResults(4), lookup, ["m", "output"], [0, 1, 1, 0])!;
   assert.deepEqual(loser.terms, []);
   assert.match(loser.note, /wins 0/);
+});
+
+test("int64 values beyond 2**53 are told apart", () => {
+  const values = new BigInt64Array(16).fill(2n ** 53n);
+  values[5] = 2n ** 53n + 1n;
+  const data: Tensor = { shape: [1, 4, 4, 1], dtype: "int64", values };
+  const graph = maximum("MaxPool", { input: "x" });
+  const lookup = at({ "x/tensor": data, "m/output": { shape: [1, 2, 2, 1], dtype: "int64", values: BigInt64Array.of(2n ** 53n + 1n, 0n, 0n, 0n) } });
+  assert.deepEqual(winnerOf(graph, catalogue, maxResults(2), lookup, "m", [0, 0, 0, 0]), [0, 1, 1, 0]);
+  assert.equal(formulaOf(graph, catalogue, maxResults(2), lookup, ["m", "output"], [0, 0, 0, 0])!.numbers, "max(9007199254740992, 9007199254740992, 9007199254740992, 9007199254740993)");
+});
+
+test("whole numbers stand in the arithmetic as they are", () => {
+  const data = tensor([1, 4, 4, 1], [12345678, -0, NaN, Infinity, 1 / 3, 12345.5, -Infinity, 2, ...new Array<number>(8).fill(0)]);
+  const numbers = (column: number) => formulaOf(maximum("MaxPool", { input: "x" }), catalogue, maxResults(2), at({ "x/tensor": data }), ["m", "output"], [0, 0, column, 0])!.numbers;
+  assert.equal(numbers(0), "max(12345678, -0, 0.33333, 12345.5)");
+  assert.equal(numbers(1), "max(nan, inf, -inf, 2)");
+});
+
+test("given indices outside of their window are found, in their own image or in the whole batch", () => {
+  const wired = maximum("MaxPoolGradWithArgmax", { input: "x", grad: "g", argmax: "i" });
+  const data = tensor([2, 4, 4, 1], new Array<number>(32).fill(0));
+  const gradient = tensor([2, 2, 2, 1], [1, 2, 3, 4, 5, 6, 7, 8]);
+  const argmax: Tensor = { shape: [2, 2, 2, 1], dtype: "int64", values: BigInt64Array.of(15n, 2n, 15n, 9n, 15n, 16n, 31n, 0n) };
+  const lookup = at({ "x/tensor": data, "g/tensor": gradient, "i/tensor": argmax });
+  const terms = (graph: Graph, index: number[]) => formulaOf(graph, catalogue, maxResults(4), lookup, ["m", "output"], index)!.terms;
+  assert.deepEqual(terms(wired, [0, 3, 3, 0]), ["g[0,0,0,0]", "g[0,1,0,0]"]);
+  assert.deepEqual(terms(wired, [1, 3, 3, 0]), ["g[1,0,0,0]"]);
+  assert.deepEqual(terms(wired, [1, 0, 0, 0]), ["g[1,1,1,0]"]);
+  assert.deepEqual(wonBy(wired, catalogue, maxResults(4), lookup, "m", [0, 3, 3, 0]), [[0, 0, 0, 0], [0, 1, 0, 0]]);
+  // Through the attributes as text, which win over the field.
+  const properties = { include_batch_in_index: "false", attrs: "Targmax_ = int64; include_batch_in_index_ = Yes;" };
+  const whole = { ...wired, blocks: wired.blocks.map((entry) => (entry.id === "m" ? { ...entry, properties } : entry)) };
+  assert.deepEqual(terms(whole, [1, 3, 3, 0]), ["g[1,1,0,0]"]);
+  assert.deepEqual(terms(whole, [0, 3, 3, 0]), ["g[0,0,0,0]", "g[0,1,0,0]", "g[1,0,0,0]"]);
+  const none = formulaOf(whole, catalogue, maxResults(4), lookup, ["m", "output"], [0, 1, 1, 0])!;
+  assert.deepEqual([none.terms, none.note], [[], "0 of the given indices name this cell"]);
 });
 
 test("given indices decide, counted per image", () => {

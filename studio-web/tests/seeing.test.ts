@@ -3,7 +3,7 @@ import test from "node:test";
 import { hit, montage, origin } from "../src/model/montage.ts";
 import { colourOf, contrast, makeScale, rangeOf, step, textOn } from "../src/model/scale.ts";
 import { flatIndex, grid, layoutOf, sliderAxes, unflatten } from "../src/model/slices.ts";
-import { cellTexts, decode, exactText, halfToFloat, shortestFloat32, shortText, type Tensor } from "../src/model/tensor.ts";
+import { briefText, cellTexts, decode, exactText, halfToFloat, shortestFloat32, shortText, type Tensor } from "../src/model/tensor.ts";
 
 const counting = (shape: number[]): Tensor => ({ shape, dtype: "float64", values: Float64Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => i) });
 
@@ -33,6 +33,16 @@ test("texts of numbers", () => {
   assert.equal(shortText(0.654, 2), null);
   assert.equal(shortText(123456, 3), null);
   assert.equal(shortText(NaN, 2), null);
+});
+
+test("a rounded number does not look whole, and nan, inf and -0 have one name", () => {
+  assert.deepEqual([16777217, 12345.678, 12345.001, 1 / 3, 0.999999, -16777216, 1e-7, 2 ** 60].map((value) => briefText(value, 4)), ["16777217", "12345.68", "12345.00", "0.3333", "1.000", "-16777216", "1e-7", "1.153e+18"]);
+  assert.deepEqual([NaN, Infinity, -Infinity, -0].map((value) => briefText(value, 4)), ["nan", "inf", "-inf", "-0"]);
+  assert.deepEqual([NaN, Infinity, -Infinity, -0].map((value) => shortText(value, 4)), ["nan", "inf", "-inf", "-0"]);
+  for (const dtype of ["float32", "float64"]) assert.deepEqual([0, 1, 2, 3].map((n) => exactText({ dtype, shape: [4], values: Float64Array.of(NaN, Infinity, -Infinity, -0) }, n)), ["nan", "inf", "-inf", "-0"]);
+  assert.deepEqual([shortText(Infinity, 2), shortText(-0, 1)], ["∞", "0"]);
+  assert.deepEqual([shortText(16777217, 8), shortText(16777217, 7), shortText(12345.678, 5), shortText(12345.678, 4)], ["16777217", null, "12346", null]);
+  assert.equal(shortText(1.2345678e30, 9), "1.235e+30");
 });
 
 test("numbers stand in cells only where nearly all of them fit", () => {

@@ -210,3 +210,26 @@ def test_add_its_gradient(studio: StudioPage, op: str) -> None:
     gradient = studio.block(block.gradient.op)
     expected = "(" + ", ".join(shape.split(",")) + ") float32"
     assert expected in studio.node(gradient["id"]).inner_text()
+
+
+def test_a_block_deleted_while_it_is_dragged_leaves_the_canvas_free(studio: StudioPage) -> None:
+    graph = page({"a": ("Tensor", {}), "b": ("Tensor", {})}, {})
+    studio.load(graph | {"blocks": spread(graph["blocks"])})
+    studio.select("a")
+    mouse = studio.tab.mouse
+    box = studio.node("a").locator("header").bounding_box()
+    mouse.move(box["x"] + 8, box["y"] + 8)
+    mouse.down()
+    mouse.move(box["x"] + 40, box["y"] + 30, steps=5)
+    assert studio.tab.locator(".canvas-dragging").count() == 1
+    studio.tab.keyboard.press("Delete")
+    mouse.move(box["x"] + 60, box["y"] + 50, steps=3)
+    mouse.up()
+    assert studio.tab.locator(".canvas-dragging").count() == 0
+    assert [block["id"] for block in studio.graph()["blocks"]] == ["b"]
+    box = studio.node("b").locator("header").bounding_box()
+    mouse.move(box["x"] + 8, box["y"] + 8)
+    mouse.down()
+    mouse.move(box["x"] + 88, box["y"] + 58, steps=5)
+    mouse.up()
+    assert studio.block("Tensor")["x"] > 320

@@ -110,6 +110,8 @@ def test_of_a_file_over_the_limit_a_part_is_opened(studio: StudioPage) -> None:
     assert studio.status().startswith("ran in")
     _, data = downloaded(studio, lambda: studio.tab.get_by_role("button", name="Save tensor as .npy").click())
     assert np.array_equal(np.load(io.BytesIO(data)), array[:, 7:9, 2090:2093])
+    assert studio.block("Tensor")["properties"]["crop"] == "0:1,7:9,2090:2093,0:1"
+    assert "l.npy [0:1,7:9,2090:2093,0:1]" in studio.tab.get_by_label("Inspector").inner_text()
 
 
 def test_a_web_page_that_needs_no_server(studio: StudioPage, browser: Any, tmp_path: Path) -> None:

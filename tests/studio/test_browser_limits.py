@@ -48,6 +48,26 @@ def test_a_killed_worker_is_told_at_its_block_and_nothing_is_lost(browser: Any) 
         opened.close()
 
 
+def test_a_run_ends_when_its_page_is_loaded_again(browser: Any, tmp_path: Path) -> None:
+    odd, told = str(Path(__file__).with_name("odd_worker.py")), tmp_path / "told"
+    before = f"""
+import sys; from poolgrad.studio import runner
+runner.Runner.__init__.__defaults__ = ((sys.executable, {odd!r}, 'sleep'), 6.0)
+stop = runner.Runner.stop
+runner.Runner.stop = lambda self, tab='': (open({str(told)!r}, 'a').write(str(stop(self, tab))), True)[1]
+"""
+    with served(before=before) as address:
+        opened = StudioPage(browser, address).open()
+        opened.menu("Paste graph from text")
+        opened.tab.get_by_role("textbox", name="Graph as text").fill(json.dumps(pages.read("same-edge-counts")))
+        opened.tab.get_by_role("button", name="Open this text").click()
+        opened.tab.wait_for_timeout(1000)
+        opened.tab.reload()
+        opened.tab.wait_for_timeout(500)
+        assert told.read_text() == "True"
+        opened.close()
+
+
 def two_hundred() -> Any:
     """A hundred tensors, each wired to an average."""
     blocks = [

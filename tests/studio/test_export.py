@@ -117,6 +117,58 @@ def test_every_kind_of_source_and_awkward_names(
         assert value.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("target", export.TARGETS)
+def test_a_part_of_a_file_is_the_same_part_in_the_script(
+    target: str, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = np.arange(2 * 9 * 8, dtype="float32").reshape(2, 9, 8, 1).astype(ml_dtypes.bfloat16)
+    np.save("lr=0.1.npy", whole.view(np.uint16))
+    runner.files.put("part", whole[1:2, 2:6, 3:7])
+    file = {"fill": "file", "file": "part", "file_name": "lr=0.1.npy", "crop": "1:2,2:6,3:7,0:1"}
+    graph = page({"x": ("Tensor", file), "p": ("MaxPool", {})}, {"p.input": "x.tensor"})
+    source = export.python_source(read_graph(graph), target, runner.files)
+    assert "np.load('lr=0.1.npy').view(ml_dtypes.bfloat16)[1:2, 2:6, 3:7, 0:1]\n" in source
+    assert "# A part of the file" in source
+    if target == "poolgrad":
+        assert executed(source)["MaxPool"].tobytes() == shown(runner, graph, "MaxPool").tobytes()
+
+
+def test_a_part_of_another_shape_than_the_file_is_refused(runner: Runner) -> None:
+    runner.files.put("part", np.zeros((1, 4, 4, 1), "float32"))
+    for crop in ("0:1,0:4,0:4", "0:1,0:4,0:5,0:1", "1:0,0:4,0:4,0:1"):
+        file = {"fill": "file", "file": "part", "file_name": "x.npy", "crop": crop}
+        with pytest.raises(export.ExportError) as caught:
+            export.python_source(read_graph(page({"x": ("Tensor", file)}, {})), "poolgrad", runner.files)
+        (problem,) = caught.value.problems
+        assert (problem.pin, problem.code) == ("crop", "property")
+        assert "a slice of shape (1, 4, 4, 1)" in problem.message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "uint64"])
+def test_large_whole_numbers(dtype: str, runner: Runner) -> None:
+    values = "18446744073709551615, 9223372036854775808, 9007199254740993, 7"
+    if dtype != "uint64":
+        values = values.replace("9007199254740993", "100000000000000000000000000000000000000")
+    blocks = {"x": ("Tensor", {"fill": "values", "dtype": dtype, "shape": "4", "values": values})}
+    graph = page(blocks, {})
+    (value,) = executed(export.python_source(read_graph(graph), "poolgrad", {})).values()
+    expected = shown(runner, graph, "Tensor")
+    assert value.dtype == expected.dtype
+    assert value.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("target", export.TARGETS)
+def test_the_shape_of_a_shape(target: str) -> None:
+    blocks = {name: (name, {"values": "1,4,4,1"}) for name in ("Shape", "Sequence")}
+    graph = page(
+        {**blocks, "a": ("ShapeOf", {}), "b": ("ShapeOf", {}), "c": ("ShapeOf", {})},
+        {"a.tensor": "Shape.shape", "b.tensor": "Sequence.sequence", "c.tensor": "a.shape"},
+    )
+    source = export.python_source(read_graph(graph), target, {}).replace("import tensorflow as tf", "")
+    assert executed(source) == {"ShapeOf 2": [4], "ShapeOf 3": [1]}
+
+
 def test_differences_and_shapes_follow(runner: Runner) -> None:
     graph = pages.read("bfloat16-against-float32")
     source = export.python_source(read_graph(graph), "poolgrad", {})

@@ -36,10 +36,18 @@ def test_the_other_kinds() -> None:
     assert parse("padding", "choice", "'SAME'") == "SAME"
     assert parse("explicit_paddings", "paddings", "{{0,0},{1,1},{0,1},{0,0}}") == [0, 0, 1, 1, 0, 1, 0, 0]
     assert parse("ksize", "sizes", "") == []
+    assert parse("crop", "slices", "0:1, 3:2048") == [0, 1, 3, 2048]
+    assert parse("crop", "slices", "") == []
     numbers = parse("values", "values", "1 -2.5 nan\n-inf 1e3 .5")
     assert isinstance(numbers, list)
     assert math.isnan(numbers.pop(2))
     assert numbers == [1, -2.5, -math.inf, 1000.0, 0.5]
+
+
+@pytest.mark.parametrize("text", ["lr=0.1.npy", "file_name=a.npy", "'quoted'.npy", '"a"', " a ;", "a;b.npy"])
+def test_names_of_files_are_taken_to_the_letter(text: str) -> None:
+    assert parse("file_name", "file_name", text) == text
+    assert parse("file", "file", text) == text
 
 
 @pytest.mark.parametrize(
@@ -53,6 +61,9 @@ def test_the_other_kinds() -> None:
         ("seed", "integer", "", "a whole number"),
         ("overlapping", "flag", "maybe", "true or false"),
         ("values", "values", "1,__import__", "numbers"),
+        ("crop", "slices", "0:1,3", "start:stop of every axis"),
+        ("crop", "slices", "0:-1", "start:stop of every axis"),
+        ("crop", "slices", "0:1:2", "start:stop of every axis"),
     ],
 )
 def test_what_is_refused(name: str, kind: str, text: str, expected: str) -> None:

@@ -273,6 +273,7 @@ def header_of(text: str) -> bytes:
         (header_of("{'descr': '|V0', 'fortran_order': False, 'shape': (0,), }"), 400, "dtype"),
         (header_of("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (1,), }") + b"0" * 8, 400, "dtype"),
         (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (3,"), 400, "not a .npy"),
+        (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (1L,), }") + b"0000", 400, "save it again"),
         (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (True, True), }") + b"0000", 400, "not a .npy"),
         (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1" + "0" * 20 + "), }"), 400, "not a .npy"),
         (header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1" + "0" * 18 + "), }"), 400, "empty"),

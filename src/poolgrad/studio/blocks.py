@@ -119,6 +119,13 @@ def studio_blocks(dtypes: tuple[str, ...]) -> tuple[Block, ...]:
                 ),
                 Property("file", "file", "", help="An uploaded .npy file.", when={"fill": ("file",)}),
                 Property("file_name", "file_name", "", help="Its name.", when={"fill": ("file",)}),
+                Property(
+                    "crop",
+                    "slices",
+                    "",
+                    help="The part of the file that was taken, start:stop of every axis; empty: all of it.",
+                    when={"fill": ("file",)},
+                ),
             ),
         ),
         Block(

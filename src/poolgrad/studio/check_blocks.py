@@ -61,7 +61,11 @@ def _check_tensor(checked: CheckedGraph, item: Checked, wired: Known | None, fil
             checked.refuse(item, Problem(node.id, "file", "file_missing", text))
             return
         array = files[file]
-        item.source = sources.TensorSource(array.shape, array.dtype.name, "file", file=file)
+        try:
+            item.source = sources.file_source(item.values, array)
+        except sources.PropertyError as error:
+            checked.refuse(item, text_problem(node, error.name, error))
+            return
         if wired is not None and wired.value is not None and tuple(wired.value.tolist()) != array.shape:
             expected = str(tuple(wired.value.tolist()))
             text = f"the file has shape {array.shape}; the wired shape is {expected}"

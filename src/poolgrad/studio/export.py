@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from poolgrad import op_table
@@ -21,6 +21,8 @@ from .problems import Problem
 TARGETS = ("poolgrad", "tensorflow")
 #: Names that the script itself uses.
 _USED = ("np", "tf", "ml_dtypes", "raw_ops", "results", "name", "value", "array", "print", "list", "float", "int")
+#: Blocks that are plain lists in the script.
+_LISTS = ("Shape", "Sequence", "ShapeOf")
 
 
 class ExportError(ValueError):
@@ -121,6 +123,8 @@ class _Script:
             return self._tensor(item)
         if item.node.op == "ShapeOf":
             read = self._read(*item.inputs["tensor"])
+            if self.checked.blocks[item.inputs["tensor"][0]].node.op in _LISTS:
+                return [f"{name} = list(np.shape({read}))"]
             return [f"{name} = list({read}.shape)"]
         if item.node.op == "Difference":
             a, b = (self._read(*item.inputs[pin]) for pin in "ab")
@@ -139,8 +143,10 @@ class _Script:
         note: list[str] = []
         if source.kind == "file":
             file = str(item.values["file_name"]) or "array.npy"
-            note = [f"# The file that was opened in the studio, of shape {source.shape}."]
-            made = f"np.load({file!r})" + (f".view({dtype})" if source.dtype == "bfloat16" else "")
+            part = f"[{', '.join(f'{start}:{stop}' for start, stop in source.crop)}]" if source.crop else ""
+            of = "A part of the file" if part else "The file"
+            note = [f"# {of} that was opened in the studio, of shape {source.shape}."]
+            made = f"np.load({file!r})" + (f".view({dtype})" if source.dtype == "bfloat16" else "") + part
         elif source.kind == "random":
             low = 0 if source.dtype.startswith("u") else -9
             draw = f"integers({low}, 10, {shape})" if "int" in source.dtype else f"standard_normal({shape})"
@@ -148,7 +154,7 @@ class _Script:
         elif source.kind == "counting":
             made = f"np.arange(np.prod({shape}, dtype=int)).reshape({shape}).astype({dtype})"
         elif source.kind == "values":
-            listed = ", ".join(_number(value) for value in source.values)
+            listed = ", ".join(_number(value, source.dtype) for value in source.values)
             made = f"np.array([{listed}], {dtype}).reshape({shape})"
         else:
             made = f"np.{'ones' if source.kind == 'ones' else 'zeros'}({shape}, {dtype})"
@@ -198,5 +204,9 @@ def _keys(item: Checked, title: str) -> dict[str, str]:
     return {output.name: f"{title}.{output.name}" if several else title for output in item.block.outputs}
 
 
-def _number(value: int | float) -> str:
-    return repr(value) if np.isfinite(value) else f'float("{value}")'
+def _number(value: int | float, dtype: str) -> str:
+    """As the studio takes it: a float for a float type; not every one takes whole numbers beyond 63 bits from NumPy."""
+    if "int" in dtype:
+        return repr(value)
+    number = float(value)
+    return repr(number) if math.isfinite(number) else f'float("{number}")'

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 
 _SEPARATORS = re.compile(r"[\s,;(){}\[\]]+")
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*?)_?\s*=\s*(.*)\Z", re.DOTALL)
+_SLICE = re.compile(r"([0-9]{1,18}):([0-9]{1,18})")
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,4})?)")
 #: Characters: a list typed by hand, anything else, and one number of a list.
 LIST_LIMIT, TEXT_LIMIT, _NUMBER_LIMIT = 200_000, 10_000, 400
+#: What names a file is taken to the letter: ``lr=0.1.npy`` and ``'a' .npy`` are names like any other.
+_VERBATIM = ("file", "file_name")
 _LISTS = ("sizes", "shape", "paddings", "position", "ratios", "values")
 Value = str | bool | int | list[int] | list[float] | list[int | float]
 
@@ -30,11 +33,15 @@ def shown(text: str) -> str:
 def parse(name: str, kind: str, text: str) -> Value:
     """The value that ``text`` spells for a property ``name`` of ``kind``; `TextError` if it spells none."""
     _limit_length(text, LIST_LIMIT if kind in _LISTS else TEXT_LIMIT)
+    if kind in _VERBATIM:
+        return text
     text = _without_name(name, text).strip().rstrip(";").strip()
     if kind in ("sizes", "shape", "paddings", "position"):
         return _integers(text)
     if kind in ("ratios", "values"):
         return _numbers(text)
+    if kind == "slices":
+        return _slices(text)
     if kind == "integer":
         return _integer(text)
     if kind == "flag":
@@ -98,6 +105,17 @@ def _integers(text: str) -> list[int]:
         return [_integer(item) for item in _items(text)]
     except TextError:
         raise TextError("whole numbers such as 1,2,2,1", shown(text)) from None
+
+
+def _slices(text: str) -> list[int]:
+    """``0:1, 3:9`` as ``[0, 1, 3, 9]``: start and stop of each axis."""
+    bounds: list[int] = []
+    for item in _items(text):
+        found = _SLICE.fullmatch(item)
+        if found is None:
+            raise TextError("start:stop of every axis such as 0:1,3:9", shown(text))
+        bounds += map(int, found.groups())
+    return bounds
 
 
 def _number(text: str) -> int | float:

@@ -27,6 +27,8 @@ class TensorSource:
     position: tuple[int, ...] = ()
     values: tuple[int | float, ...] = ()
     file: str = ""
+    #: What part of the file on its owner's disk the array is: (start, stop) of each axis, or () for all of it.
+    crop: tuple[tuple[int, int], ...] = ()
 
     def fill(self, files: Mapping[str, Array]) -> Array:
         dtype = np.dtype(self.dtype)
@@ -73,6 +75,17 @@ class PropertyError(TextError):
     def __init__(self, name: str, expected: str, got: str) -> None:
         super().__init__(expected, got)
         self.name = name
+
+
+def file_source(properties: Mapping[str, Value], array: Array) -> TensorSource:
+    """A Tensor block that holds a file; `PropertyError` where the crop it tells of has another shape."""
+    bounds = properties["crop"]
+    assert isinstance(bounds, list)
+    crop = tuple((int(start), int(stop)) for start, stop in zip(bounds[::2], bounds[1::2], strict=True))
+    if crop and tuple(stop - start for start, stop in crop) != array.shape:
+        text = ",".join(f"{start}:{stop}" for start, stop in crop)
+        raise PropertyError("crop", f"a slice of shape {array.shape}, which the file has here", repr(text[:60]))
+    return TensorSource(array.shape, array.dtype.name, "file", file=str(properties["file"]), crop=crop)
 
 
 def _position(value: Value, shape: tuple[int, ...]) -> tuple[int, ...]:

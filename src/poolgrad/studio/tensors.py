@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -152,12 +153,23 @@ def counted(shape: tuple[int, ...]) -> int:
 def _npy_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         version = np.lib.format.read_magic(stream)
+        _refuse_longs(stream.getvalue(), version)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, fortran, found = read(stream)
         # True counts as a whole number for NumPy, and so does a size of 4000 digits, which no text can show.
         if not all(type(size) is int and abs(size) < 2**63 for size in shape):
             raise ValueError("a size in its shape is no whole number below 2**63")
+    except FileError:
+        raise
     # The header is text that NumPy tokenizes and evaluates: what a broken one raises is not a closed list.
     except Exception as error:
         raise FileError(f"this is not a .npy file of version 1 or 2 ({str(error)[:120]!a})") from None
     return shape, fortran, found
+
+
+def _refuse_longs(data: bytes, version: tuple[int, int]) -> None:
+    """``(1L,)``: NumPy reads it with a warning in the terminal, which the person at the page does not see."""
+    start = 10 if version == (1, 0) else 12
+    header = data[start : start + int.from_bytes(data[8:start], "little")]
+    if re.search(rb"[0-9]\s*L", header):
+        raise FileError("the file was written by Python 2; save it again with np.save(name, np.load(name))")

@@ -21,6 +21,7 @@ export function readHeader(bytes: Uint8Array): Header {
   const data = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const long = major >= 2;
   const start = long ? 12 : 10;
+  if (bytes.length < start) throw new Error("this is not a .npy file (it ends before its header does)");
   const length = long ? data.getUint32(8, true) : data.getUint16(8, true);
   if (start + length > bytes.length) throw new Error("the header of this .npy file is longer than the studio reads");
   const text = new TextDecoder("latin1").decode(bytes.subarray(start, start + length));
@@ -30,10 +31,13 @@ export function readHeader(bytes: Uint8Array): Header {
   if (descr === undefined || order === undefined || shape === undefined) throw new Error("the header of this .npy file has no plain dtype, order and shape (structured and object arrays are not read)");
   const dtype = KINDS[descr.replace(/^[<>|=]/, "")];
   if (dtype === undefined) throw new Error(`this .npy file holds ${descr}; the studio reads ${[...new Set(Object.values(KINDS))].join(", ")}`);
+  const sizes = shape.split(",").map((word) => word.trim()).filter((word) => word !== "");
+  const odd = sizes.find((word) => !/^\d+$/.test(word));
+  if (odd !== undefined) throw new Error(/^\d+\s*L$/.test(odd) ? "this .npy file was written by Python 2; save it again with np.save(name, np.load(name))" : `the shape of this .npy file has ${odd}, which is no size`);
   return {
     dtype, fortran: order === "True", littleEndian: !descr.startsWith(">"), offset: start + length,
     itemSize: Number(descr.slice(-1)),
-    shape: shape.split(",").map((word) => word.trim()).filter((word) => word !== "").map(Number),
+    shape: sizes.map(Number),
   };
 }
 
@@ -41,19 +45,26 @@ export interface Crop { readonly start: readonly number[]; readonly stop: readon
 
 export const cropShape = (crop: Crop): number[] => crop.stop.map((stop, axis) => stop - crop.start[axis]!);
 
+export const isWhole = (shape: readonly number[], crop: Crop): boolean => shape.every((size, axis) => crop.start[axis] === 0 && crop.stop[axis] === size);
+
+/** How the graph keeps a crop, so that exported code can take the same part of the file: `0:1,3:9`, or nothing for all of it. */
+export const cropText = (shape: readonly number[], crop: Crop | null): string =>
+  (crop === null || isWhole(shape, crop) ? "" : crop.start.map((start, axis) => `${start}:${crop.stop[axis]}`).join(","));
+
 /** The first crop offered: everything of the last axes that fits into `limit` elements, a part of the first that does not, one of the rest. */
 export function suggestCrop(shape: readonly number[], limit: number): Crop {
   const stop = shape.map(() => 1);
   let room = limit;
   for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
-    stop[axis] = Math.max(1, Math.min(shape[axis]!, Math.floor(room)));
-    room /= stop[axis]!;
+    stop[axis] = Math.min(shape[axis]!, Math.max(1, Math.floor(room)));
+    room /= Math.max(1, stop[axis]!);
   }
   return { start: shape.map(() => 0), stop };
 }
 
 /** Byte runs of a crop, in the order in which the cropped array holds them (in the file's own order: a Fortran file is a C file with its axes reversed). */
 export function* runs(header: Header, crop: Crop): Generator<[offset: number, length: number]> {
+  if (cropShape(crop).includes(0)) return;
   const { itemSize } = header;
   const shape = header.fortran ? [...header.shape].reverse() : header.shape;
   if (header.fortran) crop = { start: [...crop.start].reverse(), stop: [...crop.stop].reverse() };

@@ -45,30 +45,25 @@ export function parseFlag(text: string): Parsed<boolean> {
   return bad(`"${text}" is neither true nor false`);
 }
 
-/** Reads `name = value; name_ = value` into pairs. A list value may hold `;` only inside brackets. */
+/** Reads `name = value; name_ = value` into pairs, as the server does: a `;` ends a value only where a name and `=` or nothing follows. */
 export function parseAssignments(text: string): Parsed<[string, string][]> {
   const value: [string, string][] = [];
-  let depth = 0;
-  let part = "";
-  const parts: string[] = [];
-  for (const letter of text) {
-    if ("[({".includes(letter)) depth += 1;
-    if ("])}".includes(letter)) depth -= 1;
-    if ((letter === ";" || letter === "\n") && depth === 0) {
-      parts.push(part);
-      part = "";
-    } else part += letter;
-  }
-  parts.push(part);
-  for (const entry of parts) {
-    if (entry.trim() === "") continue;
-    const at = entry.indexOf("=");
-    if (at < 0) return bad(`"${entry.trim()}" has no "="; write name = value`);
-    const name = entry.slice(0, at).trim().replace(/_$/, "");
-    if (name === "") return bad(`"${entry.trim()}" has no name before "="`);
-    value.push([name, entry.slice(at + 1).trim()]);
+  for (const part of text.split(/;(?=\s*(?:[A-Za-z][A-Za-z0-9_]*\s*=|$))/)) {
+    if (/^[ ;\n\t]*$/.test(part)) continue;
+    const found = /^\s*([A-Za-z][A-Za-z0-9_]*?)_?\s*=\s*([^]*)$/.exec(part);
+    if (!found) return bad(part.includes("=") ? `"${part.trim()}" has no name before "="` : `"${part.trim()}" has no "="; write name = value`);
+    value.push([found[1]!, found[2]!.trim()]);
   }
   return good(value);
+}
+
+/** Whether a flag of a block is set: what the attributes as text say wins over the flag's own field, as it does on the server. */
+export function isSet(block: Pick<Block, "properties">, name: string): boolean {
+  const pairs = parseAssignments(block.properties.attrs ?? "");
+  let text = block.properties[name] ?? "";
+  for (const [attribute, value] of pairs.ok ? pairs.value : []) if (attribute === name) text = value;
+  const flag = parseFlag(text.replace(/^[^=]*=/, "").replace(/[;\s]+$/, ""));
+  return flag.ok && flag.value;
 }
 
 /** Whether a property matters now. One that is left out counts as its default, as it does on the server. */

@@ -3,7 +3,7 @@
 import type { Parsed } from "./properties.ts";
 import type { Block, End, Graph, Limits, View, Wire } from "./types.ts";
 
-export type PageLimits = Pick<Limits, "blocks" | "wires">;
+export type PageLimits = Pick<Limits, "blocks" | "wires" | "rank" | "elements">;
 
 class Refusal extends Error {}
 
@@ -27,7 +27,7 @@ export function readGraph(data: unknown, limits: PageLimits): Parsed<Graph> {
 }
 
 /** Why a graph is too large for the server, with the number and the limit, or null. */
-export function sizeProblem(graph: { readonly blocks: readonly unknown[]; readonly wires: readonly unknown[] }, limits: PageLimits): string | null {
+export function sizeProblem(graph: { readonly blocks: readonly unknown[]; readonly wires: readonly unknown[] }, limits: Pick<Limits, "blocks" | "wires">): string | null {
   for (const part of ["blocks", "wires"] as const) {
     if (graph[part].length > limits[part]) return `it has ${graph[part].length} ${part}; a page holds at most ${limits[part]}`;
   }
@@ -44,13 +44,14 @@ function graphOf(data: unknown, limits: PageLimits): Graph {
   if (large !== null) throw new Refusal(large);
   const ids = new Set<string>();
   const pins = new Set<string>();
+  const { ui, ...rest } = data;
   return {
-    ...data, version: 1, title: textOf(data.title ?? "Untitled", "the title"), summary: textOf(data.summary ?? "", "the summary"),
-    blocks: blocks.map((block, n) => blockOf(block, n, ids)), wires: wires.map((wire, n) => wireOf(wire, n, ids, pins)),
+    ...rest, ...(isRecord(ui) ? { ui } : {}), version: 1, title: textOf(data.title ?? "Untitled", "the title"), summary: textOf(data.summary ?? "", "the summary"),
+    blocks: blocks.map((block, n) => blockOf(block, n, ids, limits)), wires: wires.map((wire, n) => wireOf(wire, n, ids, pins)),
   };
 }
 
-function blockOf(block: unknown, n: number, ids: Set<string>): Block {
+function blockOf(block: unknown, n: number, ids: Set<string>, limits: PageLimits): Block {
   if (!isRecord(block) || typeof block.id !== "string" || typeof block.op !== "string") throw new Refusal(`block ${n} needs an id and an op`);
   const { id, op, x = 0, y = 0, properties = {}, label, ui, ...rest } = block;
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(id) || isTaken(id)) throw new Refusal(`block id ${short(id)} may only have letters, digits, _ and -, and be no word of JavaScript's own objects`);
@@ -58,11 +59,16 @@ function blockOf(block: unknown, n: number, ids: Set<string>): Block {
   onlyKeys(rest, [], `block ${id}`);
   if (!isPlace(x) || !isPlace(y)) throw new Refusal(`block ${id} needs numbers x and y between -1e9 and 1e9`);
   if (!isRecord(properties) || !Object.values(properties).every((value) => typeof value === "string")) throw new Refusal(`block ${id} needs properties that are texts`);
+  textOf(op, `the op of block ${id}`, NAME_LIMIT);
+  for (const [name, text] of Object.entries(properties)) {
+    textOf(name, `the name of a property of block ${id}`, NAME_LIMIT);
+    textOf(text, `${name} of block ${id}`);
+  }
   ids.add(id);
-  const view = viewOf(ui);
+  const view = viewOf(ui, limits);
   return {
     id, op, x, y, properties: properties as Record<string, string>,
-    ...(label === undefined ? {} : { label: textOf(label, `the label of block ${id}`) }), ...(view === null ? {} : { ui: view }),
+    ...(label === undefined ? {} : { label: textOf(label, `the label of block ${id}`, LABEL_LIMIT) }), ...(view === null ? {} : { ui: view }),
   };
 }
 
@@ -71,25 +77,27 @@ function wireOf(wire: unknown, n: number, ids: ReadonlySet<string>, pins: Set<st
   onlyKeys(wire, ["from", "to", "ui"], `wire ${n}`);
   for (const [block, pin] of [wire.from, wire.to]) {
     if (!ids.has(block)) throw new Refusal(`wire ${n} names a block that is not there`);
+    textOf(pin, `a pin of wire ${n}`, NAME_LIMIT);
     if (isTaken(pin)) throw new Refusal(`wire ${n} names a pin ${short(pin)}, which no block has`);
   }
   const pin = JSON.stringify(wire.to);
   if (pins.has(pin)) throw new Refusal(`wire ${n} is a second wire into ${wire.to.join(" ")}; a pin takes one`);
   pins.add(pin);
-  return wire as unknown as Wire;
+  const { from, to, ui } = wire;
+  return { from, to, ...(isRecord(ui) ? { ui } : {}) };
 }
 
-const VIEWS: { readonly [Key in keyof Required<View>]: (value: unknown) => boolean } = {
-  index: (value) => Array.isArray(value) && value.every((at) => Number.isSafeInteger(at) && at >= 0),
+const VIEWS: { readonly [Key in keyof Required<View>]: (value: unknown, limits: PageLimits) => boolean } = {
+  index: (value, limits) => Array.isArray(value) && value.length <= limits.rank && value.every((at) => Number.isInteger(at) && at >= 0 && at < limits.elements),
   slices: (value) => value === "all" || value === "one",
   scale: (value) => value === "sequential" || value === "diverging",
-  output: (value) => typeof value === "string",
+  output: (value) => typeof value === "string" && value.length <= NAME_LIMIT && !HALF.test(value),
 };
 
 /** A setting that this page does not know is left out: the picture then looks as it does at first. Other keys are kept. */
-function viewOf(ui: unknown): View | null {
+function viewOf(ui: unknown, limits: PageLimits): View | null {
   if (!isRecord(ui)) return null;
-  return Object.fromEntries(Object.entries(ui).filter(([name, value]) => !Object.hasOwn(VIEWS, name) || VIEWS[name as keyof View](value)));
+  return Object.fromEntries(Object.entries(ui).filter(([name, value]) => !Object.hasOwn(VIEWS, name) || VIEWS[name as keyof View](value, limits)));
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -98,8 +106,16 @@ const isPlace = (value: unknown): value is number => typeof value === "number" &
 /** `constructor` and its like: results are looked up by id and by pin in plain objects, which have these already. */
 const isTaken = (name: string): boolean => name in {};
 
-function textOf(value: unknown, what: string): string {
+/** As the server counts them, in characters: those beyond 16 bits are two of JavaScript's. */
+export const LABEL_LIMIT = 1000;
+const NAME_LIMIT = 100;
+/** Half of a surrogate pair: with `u` whole pairs are other characters. */
+const HALF = /\p{Surrogate}/u;
+
+function textOf(value: unknown, what: string, most = Infinity): string {
   if (typeof value !== "string") throw new Refusal(`${what} must be a text; it is ${short(value)}`);
+  if (value.length > most && [...value].length > most) throw new Refusal(`${what} has ${[...value].length} characters; the limit is ${most}`);
+  if (HALF.test(value)) throw new Refusal(`${what} has half of a surrogate pair, which is no character`);
   return value;
 }
 

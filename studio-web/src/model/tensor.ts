@@ -67,10 +67,30 @@ export const numberAt = (values: Values, index: number): number => Number(values
 export function exactText(tensor: Tensor, index: number): string {
   const value = tensor.values[index]!;
   if (typeof value === "bigint") return value.toString();
-  if (Number.isNaN(value)) return "nan";
-  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  const special = specialText(value);
+  if (special !== null) return special;
   if (tensor.dtype !== "float64" && tensor.dtype.includes("float")) return shortestFloat32(value);
   return String(value);
+}
+
+/** What has the same name everywhere, or null for a number that is written in digits. */
+function specialText(value: number): string | null {
+  if (Number.isNaN(value)) return "nan";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  return Object.is(value, -0) ? "-0" : null;
+}
+
+/** Digits before the point of a number that is written without an exponent. */
+const wholeDigits = (value: number): number => (Math.abs(value) >= 1 && Math.abs(value) < 1e21 ? Math.floor(Math.log10(Math.abs(value))) + 1 : 0);
+
+/** A number in a sum or at a scale: a whole one exactly, any other to `digits` and never so that it looks whole.
+ * From 2**53 on a Number may stand for several int64, so it is not told as an exact one. */
+export function briefText(value: number, digits: number): string {
+  const special = specialText(value);
+  if (special !== null) return special;
+  if (Number.isInteger(value)) return Number.isSafeInteger(value) ? String(value) : value.toExponential(digits - 1);
+  const text = value.toPrecision(Math.max(digits, wholeDigits(value) + 2));
+  return Number.isInteger(Number(text)) ? text : String(Number(text));
 }
 
 /** Nine digits always tell two float32 apart; fewer are enough for most. */
@@ -84,12 +104,15 @@ export function shortestFloat32(value: number): string {
 
 /** A number short enough for a cell: at most `room` characters, or null where none fits honestly. */
 export function shortText(value: number, room: number): string | null {
-  if (Number.isNaN(value)) return room >= 3 ? "nan" : null;
+  const special = specialText(value);
+  if (special !== null && special.length <= room) return special;
+  if (Number.isNaN(value)) return null;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : room >= 2 ? "-∞" : null;
-  const tidy = String(Number(value.toPrecision(7)));
+  const tidy = Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(7)));
   if (tidy.length <= room) return tidy;
   // Below a tenth one digit is still two places after the point.
-  for (let digits = 4; digits >= (Math.abs(value) < 0.1 ? 1 : 2); digits -= 1) {
+  const whole = wholeDigits(value);
+  for (let digits = Math.max(4, whole); digits >= Math.max(whole, Math.abs(value) < 0.1 ? 1 : 2); digits -= 1) {
     let text = String(Number(value.toPrecision(digits)));
     if (text.startsWith("0.")) text = text.slice(1);
     if (text.startsWith("-0.")) text = `-${text.slice(2)}`;

@@ -1,10 +1,9 @@
 // The cell a person looks at: hovered, or pinned by a click. Kept apart from the document so that moving the pointer redraws
 // only the overlays of the heat-maps and the line with the formula.
-import { isSearchable, winnerOf } from "../model/formula.ts";
+import { winnerOf, wonBy } from "../model/formula.ts";
 import { tensorKey, typeOf } from "../model/graph.ts";
 import { marksFor, sourceOf, type Cell, type Mark } from "../model/relations.ts";
 import { layoutOf } from "../model/slices.ts";
-import { coverRegion, walk } from "../model/windows.ts";
 import type { End, TensorInfo } from "../model/types.ts";
 import { app, derived, graphNow } from "./app.ts";
 import { Store } from "./store.ts";
@@ -39,29 +38,26 @@ function winnersFor(cell: Cell): Map<string, number[][]> {
   const state = app.get();
   const graph = graphNow();
   const results = state.result?.blocks ?? {};
-  const found = new Map<string, number[][]>();
+  // By their text, because a tensor in several groups gets a winner from each: indices typed by hand can name one cell 65,536 times.
+  const found = new Map<string, Map<string, number[]>>();
   const put = (key: string, index: number[]): void => {
-    const list = found.get(key) ?? [];
-    if (!list.some((other) => other.join() === index.join())) found.set(key, [...list, index]);
+    if (!found.has(key)) found.set(key, new Map());
+    found.get(key)!.set(index.join(), index);
   };
   for (const group of derived(state).groups) {
     const own = group.members.find((member) => member.key === cell.key);
     const max = group.members.find((member) => typeOf(state.catalogue, graph.blocks.find((block) => block.id === member.block)!.op)!.family === "max");
     if (!own || !max) continue;
-    const winner = (output: readonly number[]): number[] | null => winnerOf(graph, state.catalogue, results, tensorAt, max.block, output);
     if (own.side === "pooled") {
-      const index = winner(cell.index);
+      const index = winnerOf(graph, state.catalogue, results, tensorAt, max.block, cell.index);
       if (index) for (const member of group.members) if (member.side === "input") put(member.key, index);
     } else {
-      const region = coverRegion(group.windows, cell.index);
-      if (!isSearchable(group.windows, region)) continue;
-      for (const output of walk(region)) {
-        if (winner(output)?.join() !== cell.index.join()) continue;
+      for (const output of wonBy(graph, state.catalogue, results, tensorAt, max.block, cell.index)) {
         for (const member of group.members) if (member.side === "pooled") put(member.key, output);
       }
     }
   }
-  return found;
+  return new Map([...found].map(([key, indices]) => [key, [...indices.values()]]));
 }
 
 const sameCell = (a: Cell | null, b: Cell | null): boolean => a === b || (a !== null && b !== null && a.key === b.key && a.index.join() === b.index.join());

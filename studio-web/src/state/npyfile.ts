@@ -1,6 +1,6 @@
 // Opening a person's own .npy file: the header first, then the file itself or a crop of it, cut here in the browser.
 import { setProperty } from "../model/graph.ts";
-import { cropShape, HEADER_BYTES, readHeader, runs, swapBytes, writeNpy, type Crop, type Header } from "../model/npy.ts";
+import { cropShape, cropText, HEADER_BYTES, readHeader, runs, swapBytes, writeNpy, type Crop, type Header } from "../model/npy.ts";
 import { count, shapeText } from "../model/tensor.ts";
 import { api } from "./api.ts";
 import { app, edit, graphNow, say, type OpenRequest } from "./app.ts";
@@ -52,7 +52,7 @@ export async function openNpy({ block, file, header }: OpenRequest, crop: Crop |
       : writeNpy(dtype === "bfloat16" ? "uint16" : header.dtype, cropShape(crop), await readCrop(file, header, crop), header.fortran).buffer;
     const upload = await api.upload(file.name, bytes, dtype);
     await keepUpload(upload.file, { name: file.name, dtype, bytes }).catch(() => undefined);
-    const values: Record<string, string> = { fill: "file", file: upload.file, file_name: upload.name, dtype: upload.dtype, shape: upload.shape.join(",") };
+    const values: Record<string, string> = { fill: "file", file: upload.file, file_name: upload.name, dtype: upload.dtype, shape: upload.shape.join(","), crop: cropText(header.shape, crop) };
     edit(Object.entries(values).reduce((graph, [name, text]) => setProperty(graph, block, name, text), graphNow()));
     app.set({ dialog: null });
     say(`${file.name}: ${shapeText(upload.shape)} ${upload.dtype}`);

@@ -11,6 +11,8 @@ const WAIT_MS = 120;
 let sent: string | null = null;
 let timer: ReturnType<typeof setTimeout> | undefined;
 let busy = false;
+/** A run was sent and no answer came. A page that goes aborts its requests before it is told so: by then it is no longer busy. */
+let unanswered = false;
 
 /** What decides the result. Two graphs with the same meaning need no second run. */
 export const meaning = (graph: Graph): string =>
@@ -23,16 +25,18 @@ async function run(): Promise<void> {
   const graph = graphNow();
   const text = meaning(graph);
   if (text === sent) return mark("done");
-  busy = true;
+  busy = unanswered = true;
   sent = text;
   // The sign for "running" comes only after a moment: most runs are over before an eye could follow.
   const sign = setTimeout(() => app.set({ running: true }), 250);
   try {
     const result = await api.run(plain(graph));
+    unanswered = false;
     app.set({ result: keepIdentity(app.get().result, result), runError: null });
     await restoreFiles(result);
   } catch (error) {
     sent = null;
+    if (error instanceof ApiError && error.status !== 0) unanswered = false;
     app.set({ runError: error instanceof ApiError ? error.message : String(error) });
   } finally {
     clearTimeout(sign);
@@ -97,6 +101,6 @@ export function startRunner(): void {
     if (meaning(last) !== sent) schedule();
   });
   // Nobody waits for the run of a page that goes; after a reload the next run would stand in line behind it.
-  addEventListener("pagehide", () => { if (busy) void api.stop().catch(() => undefined); });
+  addEventListener("pagehide", () => { if (unanswered) void api.stop().catch(() => undefined); });
   schedule();
 }

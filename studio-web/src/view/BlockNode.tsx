@@ -15,7 +15,7 @@ const NO_PROBLEMS: readonly Problem[] = [];
 const isSeen = ({ kind, name }: Property, type: BlockType): boolean =>
   ["shape", "dtype"].includes(kind) || (name === "values" && type.outputs.every((output) => output.kind !== "tensor"));
 /** Properties that are not told on the block itself: long or technical ones stay in the inspector. */
-const HIDDEN = new Set(["file", "file_name", "attrs"]);
+const HIDDEN = new Set(["file", "file_name", "crop", "attrs"]);
 
 /** React Flow hands the position down too; a block does not draw itself by it, so moving 200 of them draws none anew. */
 const sameBlock = (a: NodeProps<BlockNodeType>, b: NodeProps<BlockNodeType>): boolean => a.data === b.data && a.selected === b.selected;

@@ -148,7 +148,13 @@ export function Canvas() {
 
   // Not a state of the page: drawing it anew for a class would cost more than the class saves.
   const onDragStart = useCallback(() => frame.current!.classList.add("canvas-dragging"), []);
-  const onDragStop = useCallback(() => frame.current!.classList.remove("canvas-dragging"), []);
+  const onDragStop = useCallback(() => frame.current?.classList.remove("canvas-dragging"), []);
+  // React Flow tells no end of a drag whose block was deleted under way; the shield would cover the canvas for good.
+  useEffect(() => {
+    const ends = ["pointerup", "pointercancel", "blur"] as const;
+    for (const end of ends) addEventListener(end, onDragStop, true);
+    return () => { for (const end of ends) removeEventListener(end, onDragStop, true); };
+  }, [onDragStop]);
 
   // A click selects, a drag only moves: an inspector that opens in the middle of a drag made its first step 60 ms longer.
   return (

@@ -25,6 +25,7 @@ export function Field({ block, property, problems }: { block: Block; property: P
   const change = (text: string): boolean => edit(setProperty(graphNow(), block.id, property.name, text), `${block.id} ${property.name}`);
   if (property.kind === "file") return <FileField block={block} problems={problems} />;
   if (property.name === "file_name") return null;
+  if (property.kind === "slices") return <Problems problems={problems} />;
   const unreadable = property.choices.length > 0 ? null : textProblem(property.kind, value);
   const common = { id, ref: box, "aria-describedby": `${id}-help`, "aria-invalid": unreadable !== null || problems.length > 0 };
   let input;
@@ -58,7 +59,7 @@ function FileField({ block, problems }: { block: Block; problems: readonly Probl
     <div className="field">
       <span className="field-label">file</span>
       <button type="button" onClick={() => pickFile(".npy", (file) => void chooseNpy(block.id, file))}>Open a .npy file…</button>
-      <p className="field-help">{block.properties.file_name || "No file yet. The file stays on this machine."}</p>
+      <p className="field-help">{block.properties.file_name ? `${block.properties.file_name}${block.properties.crop ? ` [${block.properties.crop}]` : ""}` : "No file yet. The file stays on this machine."}</p>
       <Problems problems={problems} />
     </div>
   );

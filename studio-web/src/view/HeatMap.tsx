@@ -6,7 +6,7 @@ import type { Cell, Mark } from "../model/relations.ts";
 import { makeScale, rangeOf, scaleKind } from "../model/scale.ts";
 import { clampIndex, flatIndex, grid, layoutOf, sliderAxes } from "../model/slices.ts";
 import { setView } from "../model/graph.ts";
-import { exactText, shapeText, shortText, type Tensor } from "../model/tensor.ts";
+import { exactText, shapeText, type Tensor } from "../model/tensor.ts";
 import type { TensorInfo, View } from "../model/types.ts";
 import { amend, app, derived, graphNow } from "../state/app.ts";
 import { activeCell, cellStore, hover, pin, walkCell } from "../state/cell.ts";
@@ -177,6 +177,6 @@ export const valueText = (tensor: Tensor | null, index: readonly number[]): stri
 export function Numbers({ info }: { info: TensorInfo }) {
   const tensor = useTensor(info);
   if (!tensor) return null;
-  const shown = Array.from({ length: Math.min(MOST_NUMBERS, tensor.values.length) }, (_, i) => shortText(Number(tensor.values[i]!), 12));
+  const shown = Array.from({ length: Math.min(MOST_NUMBERS, tensor.values.length) }, (_, i) => exactText(tensor, i));
   return <p className="numbers">{shown.join(info.kind === "shape" ? " × " : ", ")}{tensor.values.length > MOST_NUMBERS ? " …" : ""}</p>;
 }

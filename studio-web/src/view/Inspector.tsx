@@ -1,6 +1,7 @@
 // Everything about the selected block, reachable by keyboard: properties, wires, view, downloads, its gradient.
 import { setLabel, setView, tensorKey, typeOf } from "../model/graph.ts";
 import { isShown } from "../model/properties.ts";
+import { LABEL_LIMIT } from "../model/reading.ts";
 import { shapeText } from "../model/tensor.ts";
 import type { Block, BlockType, Problem, View } from "../model/types.ts";
 import { amend, app, contentOf, derived, edit, gradientOf, graphNow, pastePiece, removeSelected, select, selectedCopy } from "../state/app.ts";
@@ -69,7 +70,7 @@ function BlockInspector({ block, type }: { block: Block; type: BlockType }) {
       <Outputs block={block} type={type} />
       <section>
         <h3>Block</h3>
-        <div className="field"><label htmlFor="block-label">label</label><input id="block-label" type="text" value={block.label ?? ""} placeholder={type.name} onChange={(event) => edit(setLabel(graphNow(), block.id, event.target.value), `${block.id} label`)} /></div>
+        <div className="field"><label htmlFor="block-label">label</label><input id="block-label" type="text" maxLength={LABEL_LIMIT} value={block.label ?? ""} placeholder={type.name} onChange={(event) => edit(setLabel(graphNow(), block.id, event.target.value), `${block.id} label`)} /></div>
         <div className="button-row"><button type="button" onClick={() => pastePiece(selectedCopy())}><Icon name="copy" /> Duplicate</button><button type="button" onClick={removeSelected}><Icon name="trash" /> Remove</button></div>
       </section>
       <About type={type} />

@@ -1,5 +1,5 @@
 import { css, isFlat, type Range, type Scale } from "../model/scale.ts";
-import { shortText } from "../model/tensor.ts";
+import { briefText } from "../model/tensor.ts";
 
 const STOPS = 9;
 const WORDS = { diverging: "about 0: blue below, orange above", sequential: "from the lowest number to the highest" };
@@ -15,9 +15,12 @@ export function Bar({ scale }: { scale: Scale }) {
 
 /** Where every number is the same there is no scale to show, only the number and its colour. */
 export function Legend({ scale, range }: { scale: Scale; range: Range }) {
-  const text = (value: number): string => shortText(Number(value.toPrecision(4)), 8) ?? value.toExponential(1);
   const notes = [range.nan > 0 && `${range.nan} NaN`, range.infinite > 0 && `${range.infinite} inf`].filter(Boolean).join(", ");
   const flat = isFlat(scale);
+  const text = (value: number): string => {
+    const brief = briefText(value, 4);
+    return brief.length <= (flat ? 16 : 9) ? brief : value.toExponential(1);
+  };
   const words = flat ? `every ${notes ? "other " : ""}number is ${text(scale.low)}` : `colours ${WORDS[scale.kind]}, ${text(scale.low)} to ${text(scale.high)}`;
   return (
     <div className={`legend legend-${scale.kind}`} role="img" title={words} aria-label={`${words}${notes ? `, ${notes}` : ""}`}>

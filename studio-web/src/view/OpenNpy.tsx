@@ -1,6 +1,6 @@
 // A .npy file that is over the limit, or whose type only its owner knows: what part of it, and as what.
 import { useState } from "react";
-import { cropShape, suggestCrop, type Crop } from "../model/npy.ts";
+import { cropShape, isWhole, suggestCrop, type Crop } from "../model/npy.ts";
 import { count, shapeText } from "../model/tensor.ts";
 import { app, type OpenRequest } from "../state/app.ts";
 import { maybeBrainFloat, openNpy } from "../state/npyfile.ts";
@@ -14,10 +14,10 @@ export function OpenNpy({ request }: { request: OpenRequest }) {
   const [brainFloat, setBrainFloat] = useState(header.dtype === "bfloat16");
   const shape = cropShape(crop);
   const total = count(shape);
-  const bad = shape.some((size) => !(size > 0)) || total > limit;
+  const bad = shape.some((size, axis) => !(size > 0) && header.shape[axis] !== 0) || total > limit;
   const set = (axis: number, end: "start" | "stop", text: string): void =>
     setCrop((now) => ({ ...now, [end]: now[end].map((value, k) => (k === axis ? Math.max(0, Math.min(header.shape[axis]!, Math.trunc(Number(text) || 0))) : value)) }));
-  const whole = total === count(header.shape) && header.littleEndian;
+  const whole = isWhole(header.shape, crop) && header.littleEndian;
   return (
     <Frame title={`Open ${file.name}`}>
       <p>{shapeText(header.shape)} {header.dtype}, {count(header.shape).toLocaleString("en")} elements{count(header.shape) > limit ? `; a tensor here has at most ${limit.toLocaleString("en")}. Choose a part of it:` : "."}</p>
@@ -26,8 +26,8 @@ export function OpenNpy({ request }: { request: OpenRequest }) {
         <tbody>
           {header.shape.map((size, axis) => (
             <tr key={axis}><th scope="row">{axis}</th>
-              <td><input type="number" min={0} max={size - 1} value={crop.start[axis]} aria-label={`axis ${axis} from`} onChange={(event) => set(axis, "start", event.target.value)} /></td>
-              <td><input type="number" min={1} max={size} value={crop.stop[axis]} aria-label={`axis ${axis} to`} onChange={(event) => set(axis, "stop", event.target.value)} /></td>
+              <td><input type="number" min={0} max={Math.max(0, size - 1)} value={crop.start[axis]} aria-label={`axis ${axis} from`} onChange={(event) => set(axis, "start", event.target.value)} /></td>
+              <td><input type="number" min={Math.min(1, size)} max={size} value={crop.stop[axis]} aria-label={`axis ${axis} to`} onChange={(event) => set(axis, "stop", event.target.value)} /></td>
               <td>{size}</td></tr>
           ))}
         </tbody>

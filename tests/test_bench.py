@@ -220,6 +220,24 @@ def test_only_the_block_is_replaced() -> None:
 # ---- the command ----------------------------------------------------------------------------------------------
 
 
+def test_an_interrupt_ends_the_measuring_and_not_the_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(case: Case, *_: Any) -> list[Row]:
+        if case.step == "gradient":
+            raise KeyboardInterrupt
+        return [row()]
+
+    monkeypatch.setattr("poolgrad.bench.run.measure_case", measured)
+    words = ["--filter", "resnetd_skip_avg/float32", "--peers", "none"]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert "interrupted in resnetd_skip_avg/float32/gradient: 1 rows were measured" in captured.err
+    assert "geometric mean" in captured.out
+    assert main([*words, "--filter", "gradient"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
 def test_quick_run_of_a_tiny_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     readme, result, picture = tmp_path / "README.md", tmp_path / "run.json", tmp_path / "run.svg"
     readme.write_text(f"before\n{BEGIN}\n{END}\nafter\n")

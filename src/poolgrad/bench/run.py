@@ -17,21 +17,29 @@ TOLERANCE = {"float32": 1e-3, "float64": 1e-9}  # relative; other dtypes are not
 
 
 def run(cases: Sequence[Case], peers: Sequence[Peer], workers: int, effort: Effort) -> list[Row]:
-    """The rows of every case; a case or peer that does not fit into memory is left out and said so."""
+    """The rows of every case; a case or peer that does not fit into memory is left out and said so.
+
+    An interrupt ends the measuring, not the report: what was measured until then is returned.
+    """
     rows: list[Row] = []
     progress = Progress(len(cases))
-    for case in cases:
-        progress.show(case.id)
-        # In inputs: ours holds at most five with what is pooled and the limit's source, a peer at most three.
-        room = 0.8 * free_memory() / case.input_bytes
-        fitting = peers[: max(0, int(room - 5) // 3)]
-        if room < 5:
-            progress.say(f"{case.id}: left out, needs {5 * case.input_bytes / 2**30:.0f} GiB")
-        else:
-            rows += measure_case(case, fitting, workers, effort)
-            if len(fitting) < len(peers):
-                progress.say(f"{case.id}: no memory for {', '.join(peer.name for peer in peers[len(fitting) :])}")
-        progress.step()
+    try:
+        for case in cases:
+            progress.show(case.id)
+            # In inputs: ours holds at most five with what is pooled and the limit's source, a peer at most three.
+            room = 0.8 * free_memory() / case.input_bytes
+            fitting = peers[: max(0, int(room - 5) // 3)]
+            if room < 5:
+                progress.say(f"{case.id}: left out, needs {5 * case.input_bytes / 2**30:.0f} GiB")
+            else:
+                rows += measure_case(case, fitting, workers, effort)
+                if len(fitting) < len(peers):
+                    progress.say(f"{case.id}: no memory for {', '.join(peer.name for peer in peers[len(fitting) :])}")
+            progress.step()
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+        progress.say(f"interrupted in {case.id}: {len(rows)} rows were measured")
     progress.close()
     return rows
 

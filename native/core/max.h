@@ -38,6 +38,60 @@ POOLGRAD_INLINE Mask<V, lanes> better(Vector<V, lanes> x, Vector<V, lanes> best)
         return ~(x <= best) & (best == best);
 }
 
+// values, codes <- of `count` terms the one that wins over those before it, element by element. Of the lanes from `at` on, term(lanes, t, at)
+// gives values, code_of(lanes, t, at) codes, and wins(lanes, x, best, its code, best's code) where x replaces best.
+template <bool coded, class V, class C, class Count, class Term, class Code, class Wins>
+POOLGRAD_INLINE void fold_rows(Count count, int64_t length, V* values, C* codes, const Term& term, const Code& code_of, const Wins& wins) {
+    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        Vector<V, lanes> best = term(lanes_of, 0, at);
+        Vector<C, lanes> code{}, other{};
+        if constexpr (coded) code = code_of(lanes_of, 0, at);
+        for (int64_t t = 1; t < count; ++t) {
+            const Vector<V, lanes> x = term(lanes_of, t, at);
+            if constexpr (coded) other = code_of(lanes_of, t, at);
+            const auto mask = wins(lanes_of, x, best, other, code);
+            best = select<V, lanes>(mask, x, best);
+            if constexpr (coded) code = select<C, lanes>(mask, other, code);
+        }
+        store<V, lanes>(values + at, best);
+        if constexpr (coded) store<C, lanes>(codes + at, code);
+    });
+}
+
+// The same of rows of the source with a code each, and of rows of maxima so far, which have codes of their own to add to.
+template <bool coded, class V, class C, class Rows, class Code>
+POOLGRAD_INLINE void best_of_rows(const Rows& rows, const Code& code_of, int64_t count, Turn<V> sign, int64_t length, V* values, C* codes) {
+    fold_rows<coded>(
+        count, length, values, codes,
+        [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return sign.template turn<lanes()>(load<V, lanes()>(rows(t) + at)); },
+        [&](auto lanes, int64_t t, int64_t) POOLGRAD_LAMBDA { return spread<C, lanes()>(code_of(t)); },
+        [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
+}
+template <class V, class C>
+struct BestRow {
+    const V* values;
+    const C* codes;
+    C add;
+};
+template <bool coded, class V, class C, class Wins>
+POOLGRAD_INLINE void fold_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes, const Wins& wins) {
+    fold_rows<coded>(
+        count, length, values, codes,
+        [=](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return load<V, lanes()>(rows[t].values + at); },
+        [=](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA {
+            return load<C, lanes()>(rows[t].codes + at) + spread<C, lanes()>(rows[t].add);
+        },
+        wins);
+}
+
+// A row of the source, and the code that its place adds.
+template <class S, class C>
+struct Candidate {
+    const S* row;
+    C code;
+};
+
 // Sizes and positions of a call: input and output are [outer, depth, height, width, inner].
 struct MaxSpace {
     explicit MaxSpace(const Layout& layout)

@@ -3,64 +3,11 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// values, codes <- the first maximum of rows 0 .. count - 1, element by element, and which row has it, times `step`.
-template <bool coded, class V, class C, class Rows>
-POOLGRAD_INLINE void best_of_rows(const Rows& rows, int64_t count, C step, Turn<V> sign, int64_t length, V* values, C* codes) {
-    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        const auto read = [&](int64_t t) POOLGRAD_LAMBDA { return sign.template turn<lanes>(load<V, lanes>(rows(t) + at)); };
-        Vector<V, lanes> best = read(0);
-        Vector<C, lanes> code = spread<C, lanes>(0);
-        C here = 0;
-        for (int64_t t = 1; t < count; ++t) {
-            const auto x = read(t);
-            const auto mask = better<V, lanes>(x, best);
-            best = select<V, lanes>(mask, x, best);
-            here = C(here + step);
-            if constexpr (coded) code = select<C, lanes>(mask, spread<C, lanes>(here), code);
-        }
-        store<V, lanes>(values + at, best);
-        if constexpr (coded) store<C, lanes>(codes + at, code);
-    });
-}
-
-// The same for rows anywhere, each with a code of its own.
-template <bool coded, class V, class C, class S>
-POOLGRAD_INLINE void best_of_candidates(const Candidate<S, C>* candidates, int count, Turn<V> sign, int64_t length, V* values, C* codes) {
-    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        const auto read = [&](int t) POOLGRAD_LAMBDA { return sign.template turn<lanes>(load<V, lanes>(candidates[t].row + at)); };
-        Vector<V, lanes> best = read(0);
-        Vector<C, lanes> code = spread<C, lanes>(candidates[0].code);
-        for (int t = 1; t < count; ++t) {
-            const auto x = read(t);
-            const auto mask = better<V, lanes>(x, best);
-            best = select<V, lanes>(mask, x, best);
-            if constexpr (coded) code = select<C, lanes>(mask, spread<C, lanes>(candidates[t].code), code);
-        }
-        store<V, lanes>(values + at, best);
-        if constexpr (coded) store<C, lanes>(codes + at, code);
-    });
-}
-
 // values, codes <- the first maximum of rows of maxima so far.
 template <bool coded, class V, class C>
 POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes) {
-    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        Vector<V, lanes> best = load<V, lanes>(rows[0].values + at);
-        Vector<C, lanes> code{};
-        if constexpr (coded) code = load<C, lanes>(rows[0].codes + at) + spread<C, lanes>(rows[0].add);
-        for (int64_t t = 1; t < count; ++t) {
-            const auto x = load<V, lanes>(rows[t].values + at);
-            const auto mask = better<V, lanes>(x, best);
-            best = select<V, lanes>(mask, x, best);
-            if constexpr (coded)
-                code = select<C, lanes>(mask, load<C, lanes>(rows[t].codes + at) + spread<C, lanes>(rows[t].add), code);
-        }
-        store<V, lanes>(values + at, best);
-        if constexpr (coded) store<C, lanes>(codes + at, code);
-    });
+    fold_best<coded>(rows, count, length, values, codes,
+                     [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
 }
 
 // Makes rows of maxima for a box of outputs of one outer index (or kPlanes of them, side by side).
@@ -207,7 +154,8 @@ class Best {
                     for (int64_t x = 0; x < width.size(); ++x, row += space_.inner, code = C(code + space_.step[2]))
                         candidates[count++] = {row, code};
                 }
-            best_of_candidates<coded>(candidates, count, Turn<V>(call_.minimum), run, values, codes);
+            best_of_rows<coded>([&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].row; },
+                                [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].code; }, count, Turn<V>(call_.minimum), run, values, codes);
         }
     }
 
@@ -269,7 +217,8 @@ class Best {
     }
     template <class R, class Rows>
     POOLGRAD_NOINLINE void best(const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
-        best_of_rows<coded>(rows, count, C(space_.step[2]), Turn<V>(call_.minimum), length, values, codes);
+        const C step = C(space_.step[2]);
+        best_of_rows<coded>(rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, Turn<V>(call_.minimum), length, values, codes);
     }
 
     // As many rows are laid side by side at once as there is room for, where they lie one after the other.

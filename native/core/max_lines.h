@@ -5,20 +5,6 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// A row of the source, and the code that its place adds.
-template <class S, class C>
-struct Candidate {
-    const S* row;
-    C code;
-};
-// The same of maxima so far, which have codes of their own.
-template <class V, class C>
-struct BestRow {
-    const V* values;
-    const C* codes;
-    C add;
-};
-
 // What was read and needs the careful way.
 template <class V>
 struct Odd {
@@ -32,54 +18,33 @@ template <bool coded, class V, class C, class Rows, class Codes, class Count>
 POOLGRAD_INLINE void first_of_sources(const Rows& rows, const Codes& code_of, Count count, Turn<V> sign, int64_t length, V* values, C* codes,
                                       Odd<V>& odd) {
     using Bits = typename Turn<V>::Bits;
-    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        const auto read = [&](int t) POOLGRAD_LAMBDA {
-            const auto raw = load<V, lanes>(rows(t) + at);
+    fold_rows<coded>(
+        count, length, values, codes,
+        [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA {
+            const Vector<V, lanes()> raw = load<V, lanes()>(rows(t) + at);
             if constexpr (std::is_floating_point_v<V>) {
                 auto found = raw != raw;
                 if constexpr (!coded)
-                    found = found | (bit_copy<Vector<Bits, lanes>>(raw) == spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
-                if constexpr (lanes == 1)
+                    found = found | (bit_copy<Vector<Bits, lanes()>>(raw) == spread<Bits, lanes()>(std::numeric_limits<Bits>::min()));
+                if constexpr (lanes() == 1)
                     odd.one |= bool(found);
                 else
                     odd.many |= found;
             }
-            return sign.template turn<lanes>(raw);
-        };
-        Vector<V, lanes> best = read(0);
-        Vector<C, lanes> code = spread<C, lanes>(code_of(0));
-        for (int t = 1; t < count; ++t) {
-            const auto x = read(t);
-            const auto mask = x > best;
-            if constexpr (coded) code = select<C, lanes>(mask, spread<C, lanes>(code_of(t)), code);
-            best = select<V, lanes>(mask, x, best);
-        }
-        store<V, lanes>(values + at, best);
-        if constexpr (coded) store<C, lanes>(codes + at, code);
-    });
+            return sign.template turn<lanes()>(raw);
+        },
+        [&](auto lanes, int64_t t, int64_t) POOLGRAD_LAMBDA { return spread<C, lanes()>(code_of(t)); },
+        [](auto, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return x > best; });
 }
 
 // The same of maxima without NaN: of equals the one with the smallest code.
 template <bool coded, class V, class C>
 POOLGRAD_NOINLINE void first_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes) {
-    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        Vector<V, lanes> best = load<V, lanes>(rows[0].values + at);
-        Vector<C, lanes> code{};
-        if constexpr (coded) code = load<C, lanes>(rows[0].codes + at) + spread<C, lanes>(rows[0].add);
-        for (int64_t t = 1; t < count; ++t) {
-            const auto x = load<V, lanes>(rows[t].values + at);
-            auto mask = x > best;
-            if constexpr (coded) {
-                const Vector<C, lanes> other = load<C, lanes>(rows[t].codes + at) + spread<C, lanes>(rows[t].add);
-                mask = mask | ((x == best) & (other < code));
-                code = select<C, lanes>(mask, other, code);
-            }
-            best = select<V, lanes>(mask, x, best);
-        }
-        store<V, lanes>(values + at, best);
-        if constexpr (coded) store<C, lanes>(codes + at, code);
+    fold_best<coded>(rows, count, length, values, codes, [](auto, auto x, auto best, auto other, auto code) POOLGRAD_LAMBDA {
+        if constexpr (coded)
+            return (x > best) | ((x == best) & (other < code));
+        else
+            return x > best;
     });
 }
 
@@ -221,7 +186,7 @@ class Lines {
             for (int64_t y = height.first; y < height.last; ++y, from += row, code = C(code + space_.step[1])) candidates[count++] = {from, code};
         }
         Odd<V> odd;
-        first_of_sources<coded>([&](int t) POOLGRAD_LAMBDA { return candidates[t].row; }, [&](int t) POOLGRAD_LAMBDA { return candidates[t].code; },
+        first_of_sources<coded>([&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].row; }, [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].code; },
                                 count, Turn<V>(call_.minimum), rooms.columns.size() * space_.inner, to.values, to.codes, odd);
         return !odd.seen();
     }
@@ -236,7 +201,7 @@ class Lines {
             const Range window = space_.height.window(h);
             const PitchRows<S> rows{plane + window.first * row, row};
             const auto fold = [&](auto count) POOLGRAD_LAMBDA {
-                first_of_sources<coded>(rows, [=](int t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, sign, length, to.values, to.codes, odd);
+                first_of_sources<coded>(rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, sign, length, to.values, to.codes, odd);
             };
             if (window.size() == 3)
                 fold(Constant<3>());

@@ -14,6 +14,10 @@ struct Compute {
     using C = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
 };
 
+// Codes beyond 32 bits, of windows of 2^32 elements: only the way that is always right is compiled for them.
+template <class S, class V>
+constexpr bool kPlain = sizeof(V) > 4 && sizeof(S) < 8;
+
 // A minimum is a maximum of values with the sign (floats) or all bits (integers) turned over.
 template <class V>
 struct Turn {

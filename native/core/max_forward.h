@@ -16,19 +16,19 @@ class Best {
   public:
     Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space), lines_(call, space) {
         const Rule* rule = space.width.rule();
-        side_by_side_ = planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 && space.width.longest_window() <= 64 &&
-                        (!rule || space.width.output_size() < 32 || rule->stride > 4);
+        side_by_side_ = !kPlain<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
+                        space.width.longest_window() <= 64 && (!rule || space.width.output_size() < 32 || rule->stride > 4);
         const int64_t inner = side_by_side_ ? kPlanes<V> : space.inner;
         constexpr int64_t room = (8 << 10) / int64_t(sizeof(V));  // elements of a row
         run_ = std::clamp<int64_t>(inner, 1, room);
         tile_ = std::clamp<int64_t>(room / run_, 1, std::max<int64_t>(1, space.width.output_size()));
-        line_ = rule && !side_by_side_ && run_ == space.inner && inner < 16 && rule->stride <= 8 && rule->window <= 64 &&
+        line_ = !kPlain<S, V> && rule && !side_by_side_ && run_ == space.inner && inner < 16 && rule->stride <= 8 && rule->window <= 64 &&
                 rule->window <= rule->input_size && tile_ > 1;
         if (lines_.usable()) tile_ = std::min(tile_, lines_.tile());
         if (side_by_side_) tile_ = std::min(tile_, fitting_tile(Side{&space.width, false}, kColumns));
         // Windows that do not overlap share nothing: they are searched in one pass.
         const auto apart = [](const Axis& axis) { return axis.longest_cover() == 1; };
-        direct_ = !line_ && !side_by_side_ && apart(space.depth) && apart(space.height) && apart(space.width) &&
+        direct_ = !kPlain<S, V> && !line_ && !side_by_side_ && apart(space.depth) && apart(space.height) && apart(space.width) &&
                   space.depth.longest_window() * space.height.longest_window() * space.width.longest_window() <= kDirect;
         ring_rows_ = std::min(space.height.longest_window(), kRows);
         depth_rows_ = std::min(space.depth.longest_window(), kRows / 2);
@@ -72,7 +72,14 @@ class Best {
     // depth, but for windows of several depths in blocks of heights.
     template <class Sink>
     void rows(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
-        if (!lines_.usable()) return carefully(rooms, outer, box, sink);
+        if constexpr (!kPlain<S, V>)
+            if (lines_.usable()) return as_lines(rooms, outer, box, sink);
+        carefully(rooms, outer, box, sink);
+    }
+
+  private:
+    template <class Sink>
+    void as_lines(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
         lines_.prepare(rooms.lines, box.width);
         for (int64_t d = box.depth.first; d < box.depth.last; ++d)
             for (Range heights{box.height.first, 0}; heights.first < box.height.last; heights.first = heights.last) {
@@ -84,7 +91,6 @@ class Best {
             }
     }
 
-  private:
     template <class Sink>
     void carefully(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
         rooms.outputs = box.width;
@@ -92,14 +98,15 @@ class Best {
         rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
         if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
         const int64_t length = box.width.size() * rooms.inner.size();
-        if (direct_) {
-            for (int64_t d = box.depth.first; d < box.depth.last; ++d)
-                for (int64_t h = box.height.first; h < box.height.last; ++h) {
-                    at_once(rooms, outer, d, h);
-                    sink(d, h, 1, rooms.values, rooms.codes);
-                }
-            return;
-        }
+        if constexpr (!kPlain<S, V>)
+            if (direct_) {
+                for (int64_t d = box.depth.first; d < box.depth.last; ++d)
+                    for (int64_t h = box.height.first; h < box.height.last; ++h) {
+                        at_once(rooms, outer, d, h);
+                        sink(d, h, 1, rooms.values, rooms.codes);
+                    }
+                return;
+            }
         if (block_ == 1) {
             for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
                 std::fill_n(rooms.ring_holds, ring_rows_, -1);
@@ -205,10 +212,11 @@ class Best {
 
     // One source row.
     void along_width(Rooms& rooms, int64_t outer, int64_t d, int64_t h, V* values, C* codes) const {
-        if (side_by_side_)
-            return planes_along_width(rooms, outer, d, h, values, codes);
         const S* row = static_cast<const S*>(call_.source) + space_.input_at(outer, d, h, 0) + rooms.inner.first;
-        if (line_) return line_along_width(rooms, row, values, codes);
+        if constexpr (!kPlain<S, V>) {
+            if (side_by_side_) return planes_along_width(rooms, outer, d, h, values, codes);
+            if (line_) return line_along_width(rooms, row, values, codes);
+        }
         const int64_t run = rooms.inner.size();
         for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += run, codes += run) {
             const Range window = space_.width.window(w);
@@ -344,19 +352,20 @@ void max_forward_with(const MaxCall& call) {
         const int64_t run = box.inner.size(), columns = box.width.size();
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
             best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, V* values, C* codes) {
-                if (best.planes() > 1) {
-                    // Turned back in place, then every plane's part to where it belongs.
-                    store_values(values, values, columns * kPlanes<V>, sign);
-                    S* to[kPlanes<V>];
-                    const int64_t first = space.output_at(outer * kPlanes<V>, d, h, box.width.first), pitch = space.output_at(1, 0, 0, 0);
-                    const auto at = [&](int p) { return first + p * pitch; };
-                    const int64_t there = std::min<int64_t>(kPlanes<V>, space.outer - outer * kPlanes<V>);
-                    for (int p = 0; p < kPlanes<V>; ++p) to[p] = p < there ? static_cast<S*>(call.values) + at(p) : rooms.spare;
-                    if (call.values) store_planes<V, S>(to, values, columns);
-                    if constexpr (coded)
-                        store_plane_codes<S>(call.winners, call.winner_bytes, codes, columns, int(there), rooms.spare_codes, at);
-                    return;
-                }
+                if constexpr (!kPlain<S, V>)
+                    if (best.planes() > 1) {
+                        // Turned back in place, then every plane's part to where it belongs.
+                        store_values(values, values, columns * kPlanes<V>, sign);
+                        S* to[kPlanes<V>];
+                        const int64_t first = space.output_at(outer * kPlanes<V>, d, h, box.width.first), pitch = space.output_at(1, 0, 0, 0);
+                        const auto at = [&](int p) { return first + p * pitch; };
+                        const int64_t there = std::min<int64_t>(kPlanes<V>, space.outer - outer * kPlanes<V>);
+                        for (int p = 0; p < kPlanes<V>; ++p) to[p] = p < there ? static_cast<S*>(call.values) + at(p) : rooms.spare;
+                        if (call.values) store_planes<V, S>(to, values, columns);
+                        if constexpr (coded)
+                            store_plane_codes<S>(call.winners, call.winner_bytes, codes, columns, int(there), rooms.spare_codes, at);
+                        return;
+                    }
                 // Whole rows lie one after the other, and whole inner runs.
                 const int64_t rows = columns == space.width.output_size() ? 1 : count, pieces = run == space.inner ? 1 : columns;
                 const int64_t length = count / rows * (columns / pieces) * run;

@@ -45,7 +45,7 @@ class MaxGradient {
         // Small boxes of large results are summed beside them too, and then streamed.
         beside_ = beside || (stream_ && std::is_same_v<A, S> && tile_[1] * tile_[2] * tile_[3] * tile_[4] <= 16 << 10);
         const bool whole = tile_[1] == tiling.extent[1] && tile_[2] == tiling.extent[2] && tile_[3] == tiling.extent[3];
-        planewise_ = !gather_ && space_.inner == 1 && whole && space_.input_at(1, 0, 0, 0) <= 1 << 20 && decode_.codes() &&
+        planewise_ = !kPlain<S, V> && !gather_ && space_.inner == 1 && whole && space_.input_at(1, 0, 0, 0) <= 1 << 20 && decode_.codes() &&
                      outputs_each() <= kPlaneOutputs && (!from_input_ || found_ >= outputs_each());
         const Scratch memory(planewise_ ? plane_tables(nullptr) : 0);
         if (planewise_) plane_tables(memory.data());
@@ -205,9 +205,9 @@ class MaxGradient {
         const int planes = finder_.planes(), there = int(std::min<int64_t>(planes, space_.outer - group * planes));
         const int64_t run = outputs.inner.size();
         const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, part.first); };
-        if (planes > 1)
-            store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, part.size(), there, rooms.finder->spare_codes, to);
-        else
+        if constexpr (!kPlain<S, V>)
+            if (planes > 1) store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, part.size(), there, rooms.finder->spare_codes, to);
+        if (planes == 1)
             write_codes<S>(rooms.found, call_.winner_bytes, to(0), codes, part.size() * run);
         for (int p = 0; call_.expected && p < there; ++p)
             compare(values + (planes > 1 ? p : 0), planes > 1 ? planes : run, planes > 1 ? 1 : run, part.size(),

@@ -55,7 +55,7 @@ class Lines {
         const Rule* rule = space.width.rule();
         const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
         // Rows shorter than a register would be taken element by element.
-        usable_ = space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
+        usable_ = !kPlain<S, V> && space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
                   (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : space.inner == 1);
         if (!usable_) return;
         const int64_t most = rule ? (kRoom / space.inner - rule->window) / rule->stride

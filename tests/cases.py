@@ -179,6 +179,13 @@ GEOMETRIES = (
         "fractional",
         {"sequences": [[0, 2, 3, 5, 7], [0, 3, 5, 8]], "overlapping": True},
     ),
+    Geometry("fractional_wide", (3, 37), "fractional", {"sequences": [[0, 1, 3], [*range(0, 30, 2), 31, 34, 37]]}),
+    Geometry(
+        "fractional_wide_overlapping",
+        (4, 29),
+        "fractional",
+        {"sequences": [[0, 2, 4], [*range(0, 20, 2), 21, 24, 26, 29]], "overlapping": True},
+    ),
     Geometry("fractional_gaps", (9, 8), "fractional", {"sequences": [[2, 4, 5, 7], [0, 3, 5, 12]]}),
     Geometry(
         "fractional_3d",

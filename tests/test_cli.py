@@ -333,13 +333,22 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stopped_run_leaves_nothing(number, code):
+# Where files have names from the start, nobody can take them away after SIGKILL.
+STOPS = [
+    (number, code, nameless)
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130))
+    for nameless in (True, False)
+]
+
+
+@pytest.mark.parametrize(("number", "code", "nameless"), [*STOPS, (signal.SIGKILL, -9, True)])
+def test_a_stopped_run_leaves_nothing(number, code, nameless):
     before = os.listdir()
-    command = [sys.executable, "-c", SLOW, *shlex.split(AVERAGE), "-o", "dx.npy"]
+    program = SLOW if nameless else "import os; del os.O_TMPFILE" + SLOW
+    command = [sys.executable, "-c", program, *shlex.split(AVERAGE), "-o", "dx.npy"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "writing\n"
-        assert len(os.listdir()) == len(before) + 1, "the part that must go"
+        assert len(os.listdir()) == len(before) + (not nameless), "the part that must go"
         process.send_signal(number)
         assert process.wait(30) == code
     assert os.listdir() == before

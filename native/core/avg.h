@@ -59,8 +59,6 @@ class Average {
 
   private:
     static constexpr int64_t kMostPicks = 64;  // terms of a sum
-    // Results beyond the last-level cache go past it.
-    static constexpr int64_t kStreamBytes = 32 << 20;
 
     static bool is_whole(const Side& side) { return side.sources() == 1 && side.axis->window(0).size() == side.destinations(); }
 
@@ -101,32 +99,44 @@ class Average {
             }
         });
     }
-    // to <- the sums of a plane over depth and height, whole registers of columns: what lies beyond its width is read and not used.
+    // to <- the sums of a plane over depth and height, whole registers of columns, four at a time while there are so many: what lies
+    // beyond its width is read and not used.
     static void sum_down(const S* plane, const S* end, int64_t deep, int64_t high, int64_t wide, A* to) {
         constexpr int lanes = kLanes<A>;
-        for (int64_t w = 0; w < wide; w += lanes) {
-            const auto read = [&](int64_t d, int64_t h) POOLGRAD_LAMBDA {
-                const S* from = plane + (d * high + h) * wide + w;
-                if (end - from >= lanes) return load<A, lanes>(from);
-                S last[lanes] = {};
-                std::memcpy(last, from, std::size_t(std::min<int64_t>(lanes, wide - w)) * sizeof(S));
-                return load<A, lanes>(last);
-            };
-            Vector<A, lanes> total = spread<A, lanes>(A(-0.0));
-            for (int64_t h = 0; h < high; ++h) {
-                auto sum = read(0, h);
-                for (int64_t d = 1; d < deep; ++d) sum = sum + read(d, h);
-                total = total + sum;
-            }
-            store<A, lanes>(to + w, total);
-        }
+        const auto sum_registers = [&](auto registers, int64_t w, const auto& read) POOLGRAD_LAMBDA {
+            Vector<A, lanes> total[registers()];
+            for (int i = 0; i < registers(); ++i) total[i] = spread<A, lanes>(A(-0.0));
+            const S* from = plane + w;
+            for (int64_t h = 0; h < high; ++h, from += wide)
+                for (int i = 0; i < registers(); ++i) {
+                    Vector<A, lanes> sum = read(from + i * lanes);
+                    for (int64_t d = 1; d < deep; ++d) sum = sum + read(from + d * high * wide + i * lanes);
+                    total[i] = total[i] + sum;
+                }
+            for (int i = 0; i < registers(); ++i) store<A, lanes>(to + w + i * lanes, total[i]);
+        };
+        const auto whole = [](const S* from) POOLGRAD_LAMBDA { return load<A, lanes>(from); };
+        int64_t w = 0;
+        for (; w + 4 * lanes <= wide; w += 4 * lanes) sum_registers(Constant<4>(), w, whole);
+        // The last plane of all ends with its last register.
+        const bool more = end - plane >= deep * high * wide + lanes;
+        for (; w < wide; w += lanes)
+            if (more)
+                sum_registers(Constant<1>(), w, whole);
+            else
+                sum_registers(Constant<1>(), w, [&](const S* from) POOLGRAD_LAMBDA {
+                    S last[lanes] = {};
+                    std::memcpy(last, from, std::size_t(std::min<int64_t>(lanes, wide - w)) * sizeof(S));
+                    return load<A, lanes>(last);
+                });
     }
 
     // The gradient of a global average: one run of inner elements, again and again.
-    void repeat_outputs(int64_t traffic, bool streaming) const {
+    void repeat_outputs(int64_t traffic, bool large) const {
         A weights[3];
         for (std::size_t i = 0; i < 3; ++i) weights[i] = A(1) / A(call_.layout.axes[i]->divisor(0));
         const int64_t places = depth_.destinations() * height_.destinations() * width_.destinations();
+        const bool streaming = large && places * inner_ * int64_t(sizeof(T)) >= 4096;  // else most lines are of two outputs
         const int64_t run = std::min<int64_t>(inner_, 4096), copies = run == inner_ ? std::min(places, 4096 / run) : 1;
         Tiling tiling{{call_.layout.outer, 1, 1, places, inner_}, {1, 1, 1, std::min<int64_t>(places, divide_up(32 << 10, run)), run}};
         balance(tiling, call_.workers, int64_t(sizeof(T)));
@@ -283,10 +293,12 @@ class Average {
                 if (gradient) finished = arena.take<T>(tile);
             }
             if (!line) spans = arena.take<Span>(tile), total = arena.take<A>(job.run_);
+            const bool long_rows = job.across_ == Across::blocks || (job.across_ == Across::runs && job.width_.longest() > 32);
+            if (!gradient && !integers && job.inner_ == 1 && !job.side_by_side_ && long_rows) windows = arena.take<A>(kBlock * kPlanes<A>);
         }
         Arena arena;
         int64_t row_size, line_size;
-        A *ring, *block_row = nullptr, *rows, *totals = nullptr, *width_factors, *phases = nullptr, *total = nullptr;
+        A *ring, *block_row = nullptr, *rows, *totals = nullptr, *width_factors, *phases = nullptr, *total = nullptr, *windows = nullptr;
         T *staging = nullptr, *more = nullptr, *fewer = nullptr, *finished = nullptr;
         int64_t* ring_holds;
         // Of planes side by side: rows of the source (of which heights), results, room for results of planes not there.
@@ -486,6 +498,13 @@ class Average {
     template <class Slot>
     void runs(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool joined, const Slot& slot) const {
         make_divisors(rooms, box, divisor);
+        if constexpr (!gradient && !integers)
+            if (rooms.windows) {
+                T* to = slot(0);
+                if (depth_trivial_ && height_trivial_)
+                    return windows_of(rooms, source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first), box.size(), to);
+                return windows_of(rooms, static_cast<const A*>(from.row), box.size(), to);
+            }
         if (depth_trivial_ && height_trivial_)
             runs_of<T>(rooms, PitchRows<S>{source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first), inner_},
                     box.size(), joined, slot);
@@ -525,10 +544,55 @@ class Average {
         }
     }
 
+    // The same forward where inner is 1 and windows are long: kPlanes of one length side by side.
+    template <class From>
+    POOLGRAD_NOINLINE void windows_of(Rooms& rooms, const From* row, int64_t count, T* to) const {
+        for (int64_t i = 0; i < count;) {
+            const Span span = rooms.spans[i];
+            bool alike = i + kPlanes<A> <= count && span.count > 0;
+            for (int64_t p = 1; alike && p < kPlanes<A>; ++p) alike = rooms.spans[i + p].count == span.count;
+            if (!alike) {
+                if (span.count <= 0)
+                    std::memset(to + i, 0, sizeof(T));
+                else
+                    long_run(rooms, PitchRows<From>{row, 1}, span, to + i, rooms.width_factors + i);
+                ++i;
+                continue;
+            }
+            A totals[kPlanes<A>];
+            for (int64_t first = 0; first < span.count; first += kBlock)
+                sum_beside(rooms, [&](int64_t p) { return row + rooms.spans[i + p].first + first; }, std::min(kBlock, span.count - first), totals, first != 0);
+            sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, kPlanes<A>, DivideRowSink<A, T>{to + i, rooms.width_factors + i});
+            i += kPlanes<A>;
+        }
+    }
+    // totals <- (or are added) the sums of `count` elements from each of kPlanes starts on.
+    template <class Start>
+    POOLGRAD_INLINE void sum_beside(const Rooms& rooms, const Start& start, int64_t count, A* totals, bool add) const {
+        std::decay_t<decltype(start(0))> from[kPlanes<A>];
+        for (int64_t p = 0; p < kPlanes<A>; ++p) from[p] = start(p);
+        load_planes<A>(rooms.windows, from, count);
+        add_block(PitchRows<A>{rooms.windows, kPlanes<A>}, totals, count, kPlanes<A>, totals, add);
+    }
+    // total <- the sum of a block each, kPlanes at a time, of a long window whose inner run is 1. Returns how many elements were taken.
+    template <class From>
+    POOLGRAD_NOINLINE int64_t sum_blocks(const Rooms& rooms, const From* from, int64_t count, A& total) const {
+        int64_t first = 0;
+        for (; first + kPlanes<A> * kBlock <= count; first += kPlanes<A> * kBlock) {
+            A sums[kPlanes<A>];
+            sum_beside(rooms, [&](int64_t p) { return from + first + p * kBlock; }, kBlock, sums, false);
+            for (int64_t p = 0; p < kPlanes<A>; ++p) total = first || p ? total + sums[p] : sums[p];
+        }
+        return first;
+    }
+
     // One destination from more rows than a block; `factors` are their weights in a gradient, else the divisor.
     template <class Rows, class To>
     void long_run(Rooms& rooms, const Rows& rows, Span span, To* to, const A* factors) const {
-        for (int32_t first = 0; first < span.count; first += int32_t(kBlock))
+        int32_t first = 0;
+        if constexpr (!gradient && !integers)
+            if (rooms.windows) first = int32_t(sum_blocks(rooms, rows(span.first), span.count, *rooms.total));
+        for (; first < span.count; first += int32_t(kBlock))
             add_block(Rows{rows(span.first + first), rows.pitch}, factors + (gradient ? first : 0),
                       std::min<int64_t>(kBlock, span.count - first), rooms.inner.size(), rooms.total, first != 0);
         finish(rooms.total, rooms.inner.size(), *factors, to);
@@ -555,7 +619,11 @@ class Average {
         const Range range = width_.range(w);
         const int64_t run = rooms.inner.size();
         A weights[kBlock];
-        for (int64_t first = range.first; first < range.last; first += kBlock) {
+        int64_t first = range.first;
+        if constexpr (!gradient && !integers)
+            if (rooms.windows && depth_trivial_ && height_trivial_)
+                first += sum_blocks(rooms, source_at(rooms, from.outer, from.depths.first, from.heights.first, first), range.size(), *rooms.total);
+        for (; first < range.last; first += kBlock) {
             const Range columns{first, std::min(first + kBlock, range.last)};
             fill_weights(width_, first, columns.size(), weights);
             if (depth_trivial_ && height_trivial_) {
@@ -586,23 +654,21 @@ class Average {
         make_divisors(rooms, box, divisor);
         T* result = gradient && !only ? rooms.finished : to;
         constexpr int lanes = kLanes<A>;
-        for (int64_t at = 0; at < box.size(); at += lanes) {
-            const typename Picks<A>::Terms terms(rooms.picks, from.row, at);
-            // -0.0 added to anything changes nothing.
-            const auto nothing = spread<A, lanes>(A(-0.0));
-            auto sum = nothing;
-            for (int32_t t = 0; t < rooms.picks.longest(); ++t) sum = sum + select<A, lanes>(terms.has(t), terms.term(t), nothing);
-            if constexpr (gradient) sum = select<A, lanes>(terms.has(0), sum, spread<A, lanes>(A(0)));
-            const int64_t left = box.size() - at;
-            if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(rooms.width_factors + at);
-            if (left >= lanes) {
-                store<A, lanes>(result + at, sum);
-            } else {
+        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+            for (int64_t at = 0; at < box.size(); at += lanes) {
+                const typename Picks<A>::template Terms<decltype(halves)::value> terms(rooms.picks, from.row, at);
+                // -0.0 added to anything changes nothing.
+                const auto nothing = spread<A, lanes>(A(-0.0));
+                auto sum = nothing;
+                for (int32_t t = 0; t < rooms.picks.longest(); ++t) sum = sum + select<A, lanes>(terms.has(t), terms.term(t), nothing);
+                if constexpr (gradient) sum = select<A, lanes>(terms.has(0), sum, spread<A, lanes>(A(0)));
+                if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(rooms.width_factors + at);
                 T rest[lanes];
-                store<A, lanes>(rest, sum);
-                std::memcpy(result + at, rest, std::size_t(left) * sizeof(T));
+                const int64_t left = box.size() - at;
+                store<A, lanes>(left >= lanes ? result + at : rest, sum);
+                if (left < lanes) std::memcpy(result + at, rest, std::size_t(left) * sizeof(T));
             }
-        }
+        });
         if (result != to) std::memcpy(to, result, std::size_t(box.size()) * sizeof(T));
     }
 

@@ -141,64 +141,152 @@ void mean_wide(const AverageCall& call) {
     });
 }
 
-// TensorFlow's integer gradient: double(g) / n added in double in row-major order of the outputs, truncated toward zero, saturating.
-// Quotients are made once for a row of outputs, in pieces, and kept for the next row of inputs.
+// to <- the totals truncated toward zero, saturating.
 template <class S>
-void truncated_gradient(const AverageCall& call) {
-    constexpr int64_t kColumns = 4096;  // times inner elements, of quotients and of totals
-    const Layout& layout = call.layout;
-    const Side depth{layout.axes[0], true}, height{layout.axes[1], true}, width{layout.axes[2], true};
-    Tiling tiling{{layout.outer, depth.destinations(), height.destinations(), width.destinations(), layout.inner}, {}};
-    if (tiling.empty()) return;
-    const int64_t run = std::min<int64_t>(256, layout.inner), most = kColumns / run;
-    tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min(most, tiling.extent[3]), run};
-    balance(tiling, call.workers, 2 * int64_t(sizeof(S)));
-    const auto pieces = [](Arena& arena) { return std::pair(arena.take<double>(kColumns), arena.take<double>(kColumns)); };
-    Arena measure(nullptr);
-    pieces(measure);
-    run_boxes(tiling, call.workers, tiling.elements() * 8, measure.used(), [&](const Box& box, std::byte* scratch) {
-        Arena arena(scratch);
-        double *quotients, *totals;
-        std::tie(quotients, totals) = pieces(arena);
-        const int64_t inner = box.inner.size();
-        const Range sources = width.range(box.width);
+void truncate_row(const double* totals, int64_t count, S* to) {
+    using Limits = std::numeric_limits<S>;
+    if constexpr (sizeof(S) == 4)
+        each_column<double>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+            constexpr int lanes = decltype(lanes_of)::value;
+            auto total = load<double, lanes>(totals + at);
+            total = larger<double, lanes>(total, spread<double, lanes>(double(Limits::min())));
+            total = -larger<double, lanes>(-total, spread<double, lanes>(-double(Limits::max())));
+            store<double, lanes>(to + at, total);
+        });
+    else
+        for (int64_t i = 0; i < count; ++i) to[i] = saturated<S>(totals[i]);
+}
+
+// TensorFlow's integer gradient: double(g) / n added in double in row-major order of the outputs, truncated toward zero, saturating.
+// Quotients are made once for a row of outputs, in pieces, and kept for the next row of inputs; rows of the same outputs are copied.
+template <class S>
+class TruncatedGradient {
+    static constexpr int64_t kColumns = 4096;  // times inner elements, of quotients and of totals
+    static constexpr int64_t kMostPicks = 16;  // terms of a sum
+
+  public:
+    explicit TruncatedGradient(const AverageCall& call)
+        : call_(call), inner_(call.layout.inner), depth_{call.layout.axes[0], true}, height_{call.layout.axes[1], true},
+          width_{call.layout.axes[2], true}, run_(std::min<int64_t>(256, inner_)), most_(run_ ? kColumns / run_ : 1) {}
+
+    void run() const {
+        Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_}, {}};
+        if (tiling.empty()) return;
+        tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min({most_, fitting_tile(width_, most_), tiling.extent[3]}), run_};
+        balance(tiling, call_.workers, 2 * int64_t(sizeof(S)));
+        Arena measure(nullptr);
+        Rooms(*this, measure);
+        run_boxes(tiling, call_.workers, tiling.elements() * 8, measure.used(), [&](const Box& box, std::byte* scratch) {
+            Arena arena(scratch);
+            Rooms rooms(*this, arena);
+            compute(rooms, box);
+        });
+    }
+
+  private:
+    struct Rooms {
+        Rooms(const TruncatedGradient& job, Arena& arena)
+            : quotients(arena.take<double>(kColumns + Picks<double>::kSlack)), totals(arena.take<double>(kColumns + kLanes<double>)) {
+            if (job.inner_ == 1) divisors = arena.take<double>(kColumns), picks = Picks<double>(arena, kColumns);
+        }
+        double *quotients, *totals, *divisors = nullptr;
+        Picks<double> picks;
+        Divisor divisors_of{0, 0};
+        bool picking = false;
         std::tuple<int64_t, int64_t, int64_t, int64_t> made{-1, 0, 0, 0};
-        const auto make = [&](int64_t outer, int64_t z, int64_t y, Range part) {
-            if (made == std::tuple(outer, z, y, part.first)) return;
-            made = {outer, z, y, part.first};
-            const Divisor row = Divisor().times(depth.axis->divisor(z)).times(height.axis->divisor(y));
-            const S* from = static_cast<const S*>(call.source) +
-                            (((outer * depth.sources() + z) * height.sources() + y) * width.sources() + part.first) * layout.inner +
-                            box.inner.first;
-            for (int64_t x = 0; x < part.size(); ++x, from += layout.inner) {
-                const double n = row.times(width.axis->divisor(part.first + x)).template as<double>();
-                for (int64_t c = 0; c < inner; ++c) quotients[x * inner + c] = double(from[c]) / n;
-            }
-        };
-        for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
+    };
+
+    void compute(Rooms& rooms, const Box& box) const {
+        const int64_t inner = box.inner.size(), size = box.width.size() * inner;
+        const Range sources = width_.range(box.width);
+        rooms.picking = inner_ == 1 && sources.size() <= most_ && width_.longest() <= kMostPicks;
+        if (rooms.picking) rooms.picks.prepare(box.width.size(), sources.first, [&](int64_t i) { return width_.range(box.width.first + i); });
+        for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
+            const S* last = nullptr;  // the last row of results, made of these
+            Range last_depths{0, 0}, last_heights{0, 0};
             for (int64_t d = box.depth.first; d < box.depth.last; ++d)
                 for (int64_t h = box.height.first; h < box.height.last; ++h) {
-                    std::fill_n(totals, box.width.size() * inner, 0.0);
-                    const Range depths = depth.range(d), heights = height.range(h);
+                    const Range depths = depth_.range(d), heights = height_.range(h);
+                    S* to = static_cast<S*>(call_.destination) +
+                            (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() + box.width.first) * inner_ +
+                            box.inner.first;
+                    if (last && inner == inner_ && depths == last_depths && heights == last_heights) {
+                        std::memcpy(to, last, std::size_t(size) * sizeof(S));
+                        continue;
+                    }
+                    last = to, last_depths = depths, last_heights = heights;
+                    std::fill_n(rooms.totals, size, 0.0);
                     for (int64_t z = depths.first; z < depths.last; ++z)
                         for (int64_t y = heights.first; y < heights.last; ++y)
                             for (Range part{sources.first, 0}; part.first < sources.last; part.first = part.last) {
-                                part.last = std::min(part.first + most, sources.last);
-                                make(outer, z, y, part);
-                                for (int64_t w = box.width.first; w < box.width.last; ++w) {
-                                    const Range cover = width.range(w);
-                                    double* total = totals + (w - box.width.first) * inner;
-                                    for (int64_t x = std::max(cover.first, part.first); x < std::min(cover.last, part.last); ++x)
-                                        for (int64_t c = 0; c < inner; ++c) total[c] += quotients[(x - part.first) * inner + c];
-                                }
+                                part.last = std::min(part.first + most_, sources.last);
+                                divide(rooms, box.inner, outer, z, y, part);
+                                add(rooms, box, part);
                             }
-                    S* to = static_cast<S*>(call.destination) +
-                            (((outer * depth.destinations() + d) * height.destinations() + h) * width.destinations() + box.width.first) *
-                                layout.inner + box.inner.first;
-                    for (int64_t w = 0; w < box.width.size(); ++w, to += layout.inner)
-                        for (int64_t c = 0; c < inner; ++c) to[c] = saturated<S>(totals[w * inner + c]);
+                    if (inner == inner_) truncate_row(rooms.totals, size, to);
+                    for (int64_t w = 0; inner != inner_ && w < box.width.size(); ++w) truncate_row(rooms.totals + w * inner, inner, to + w * inner_);
                 }
-    });
-}
+        }
+    }
+
+    // The quotients of a part of a row of outputs.
+    void divide(Rooms& rooms, Range inner, int64_t outer, int64_t z, int64_t y, Range part) const {
+        if (rooms.made == std::tuple(outer, z, y, part.first)) return;
+        rooms.made = {outer, z, y, part.first};
+        const Divisor row = Divisor().times(depth_.axis->divisor(z)).times(height_.axis->divisor(y));
+        const S* from = static_cast<const S*>(call_.source) +
+                        (((outer * depth_.sources() + z) * height_.sources() + y) * width_.sources() + part.first) * inner_ + inner.first;
+        const auto by = [&](int64_t x) { return row.times(width_.axis->divisor(part.first + x)).template as<double>(); };
+        if (rooms.picking) {  // a row is one part
+            if (!(rooms.divisors_of == row))
+                for (int64_t x = 0; x < part.size(); ++x) rooms.divisors[x] = by(x);
+            rooms.divisors_of = row;
+            each_column<double>(part.size(), [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                constexpr int lanes = decltype(lanes_of)::value;
+                store<double, lanes>(rooms.quotients + at, load<double, lanes>(from + at) / load<double, lanes>(rooms.divisors + at));
+            });
+            return;
+        }
+        for (int64_t x = 0; x < part.size(); ++x, from += inner_) {
+            const double n = by(x);
+            double* to = rooms.quotients + x * inner.size();
+            each_column<double>(inner.size(), [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                constexpr int lanes = decltype(lanes_of)::value;
+                store<double, lanes>(to + at, load<double, lanes>(from + at) / spread<double, lanes>(n));
+            });
+        }
+    }
+
+    // Adds them to the totals of the inputs that they cover.
+    void add(Rooms& rooms, const Box& box, Range part) const {
+        constexpr int lanes = kLanes<double>;
+        if (rooms.picking) {
+            rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+                for (int64_t at = 0; at < box.width.size(); at += lanes) {
+                    const Picks<double>::Terms<decltype(halves)::value> terms(rooms.picks, rooms.quotients, at);
+                    auto total = load<double, lanes>(rooms.totals + at);
+                    for (int32_t t = 0; t < rooms.picks.longest(); ++t) total = select<double, lanes>(terms.has(t), total + terms.term(t), total);
+                    store<double, lanes>(rooms.totals + at, total);
+                }
+            });
+            return;
+        }
+        const int64_t inner = box.inner.size(), whole = inner / lanes * lanes;
+        for (int64_t w = box.width.first; w < box.width.last; ++w) {
+            const Range cover = width_.range(w);
+            double* total = rooms.totals + (w - box.width.first) * inner;
+            for (int64_t x = std::max(cover.first, part.first); x < std::min(cover.last, part.last); ++x) {
+                const double* quotients = rooms.quotients + (x - part.first) * inner;
+                for (int64_t c = 0; c < whole; c += lanes) store<double, lanes>(total + c, load<double, lanes>(total + c) + load<double, lanes>(quotients + c));
+                for (int64_t c = whole; c < inner; ++c) total[c] += quotients[c];
+            }
+        }
+    }
+
+    const AverageCall& call_;
+    const int64_t inner_;
+    const Side depth_, height_, width_;
+    const int64_t run_, most_;  // inner elements and columns of a box, at most
+};
 
 }  // namespace poolgrad::POOLGRAD_ISA

@@ -78,7 +78,7 @@ void avg_pool_grad(const AverageCall& call) {
         if constexpr (is_float<S>)
             Average<S, Accumulator<S>, true>(call).run();
         else if constexpr (std::is_same_v<S, int32_t> || std::is_same_v<S, int64_t>)
-            truncated_gradient<S>(call);
+            TruncatedGradient<S>(call).run();
         else
             no_kernel("avg_pool_grad", call.kind);
     });

@@ -63,6 +63,38 @@ POOLGRAD_INLINE void fold_rows(Count count, int64_t length, V* values, C* codes,
     });
 }
 
+// What was read and needs the careful way.
+template <class V>
+struct Odd {
+    Mask<V, kLanes<V>> many{};
+    bool one = false;
+    bool seen() const { return one || any<V>(many); }
+    template <int lanes>
+    POOLGRAD_INLINE void note(Mask<V, lanes> found) {
+        if constexpr (lanes == 1)
+            one |= found;
+        else
+            many |= found;
+    }
+};
+
+// values <- the first maximum of `count` terms, as long as no NaN is noted.
+template <class V, class Count, class Term>
+POOLGRAD_INLINE void fold_largest(Count count, int64_t length, V* values, const Term& term, Odd<V>& odd) {
+    each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        Vector<V, lanes> best = term(lanes_of, 0, at);
+        if constexpr (std::is_floating_point_v<V>)
+            if (count == 1) odd.template note<lanes>(unordered<V, lanes>(best, best));
+        for (int64_t t = 1; t < count; ++t) {
+            const Vector<V, lanes> x = term(lanes_of, t, at);
+            if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(x, best));
+            best = larger<V, lanes>(x, best);
+        }
+        store<V, lanes>(values + at, best);
+    });
+}
+
 // The same of rows of the source with a code each, and of rows of maxima so far, which have codes of their own to add to.
 template <bool coded, class V, class C, class Rows, class Code>
 POOLGRAD_INLINE void best_of_rows(const Rows& rows, const Code& code_of, int64_t count, Turn<V> sign, int64_t length, V* values, C* codes) {
@@ -87,6 +119,14 @@ POOLGRAD_INLINE void fold_best(const BestRow<V, C>* rows, int64_t count, int64_t
             return load<C, lanes()>(rows[t].codes + at) + spread<C, lanes()>(rows[t].add);
         },
         wins);
+}
+
+// The same without codes, of maxima without NaN.
+template <class V, class C>
+POOLGRAD_INLINE void largest_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values) {
+    Odd<V> none;
+    fold_largest(
+        count, length, values, [=](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return load<V, lanes()>(rows[t].values + at); }, none);
 }
 
 // A row of the source, and the code that its place adds.
@@ -125,8 +165,10 @@ struct Offset {
 class Decoder {
   public:
     explicit Decoder(const MaxSpace& space)
-        : step_(space.step), codes_(count(space)), memory_(codes_ * int64_t(sizeof(Offset))) {
+        : step_(space.step), codes_(count(space)), memory_(codes_ ? codes_ * int64_t(sizeof(Offset)) + (codes_ + 1) * 8 : 0) {
         for (int64_t code = 0; code < codes_; ++code) table()[code] = divide(uint64_t(code));
+        for (int64_t code = 0; code < codes_; ++code) packed()[code] = pack(table()[code].depth, table()[code].height, table()[code].width);
+        if (codes_) packed()[codes_] = pack(kField - 1, kField - 1, kField - 1);  // any other code
     }
     // An offset outside every window when no window has that code.
     Offset operator()(uint64_t code) const { return code < uint64_t(codes_) ? table()[code] : divide(code); }
@@ -143,7 +185,25 @@ class Decoder {
         return offset.depth < depth.size() && offset.height < height.size() && offset.width < width.size();
     }
 
+    // Of the codes in the table: whether all lie in their windows, of packed lengths lengths_of(index). Three comparisons in one: a guard
+    // above each offset's field outlives the subtraction from a length that is larger.
+    static uint64_t pack_lengths(int64_t depth, int64_t height, int64_t width) { return pack(depth - 1, height - 1, width - 1); }
+    template <class W, class Lengths>
+    bool all_inside(const W* codes, int64_t count, const Lengths& lengths_of) const {
+        constexpr uint64_t guards = uint64_t(kField) << 40 | uint64_t(kField) << 20 | uint64_t(kField);
+        if (!codes_) return false;
+        uint64_t good = guards;
+        const uint64_t* offsets = packed();
+        for (int64_t i = 0; i < count; ++i) good &= (lengths_of(i) | guards) - offsets[std::min(uint64_t(codes[i]), uint64_t(codes_))];
+        return (good & guards) == guards;
+    }
+
   private:
+    static constexpr int64_t kField = 1 << 12;  // beyond any length of a window with an entry
+    static uint64_t pack(int64_t depth, int64_t height, int64_t width) {
+        return uint64_t(depth) << 40 | uint64_t(height) << 20 | uint64_t(width);
+    }
+    uint64_t* packed() const { return reinterpret_cast<uint64_t*>(table() + codes_); }
     static int64_t count(const MaxSpace& space) {
         const double product = double(space.depth.reach()) * double(space.height.reach()) * double(space.width.reach());
         return product <= 1024 && space.step[2] == 1 ? int64_t(product) : 0;

@@ -5,7 +5,9 @@ namespace poolgrad::POOLGRAD_ISA {
 
 // values, codes <- the first maximum of rows of maxima so far.
 template <bool coded, class V, class C>
-POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes) {
+POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes, bool nan) {
+    if constexpr (!coded)
+        if (!nan) return largest_of_best(rows, count, length, values);
     fold_best<coded>(rows, count, length, values, codes,
                      [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
 }
@@ -40,6 +42,7 @@ class Best {
     int64_t run() const { return side_by_side_ ? 1 : run_; }
     int64_t tile() const { return tile_; }
     int64_t block() const { return block_; }
+    int64_t most() const { return std::max(row_size(), Lines<S, V, C, coded>::kRoom); }  // elements that a sink is given at once
     int planes() const { return side_by_side_ ? kPlanes<V> : 1; }
 
     struct Rooms {
@@ -64,6 +67,7 @@ class Best {
         S *padded, *phases, *spare = nullptr;  // spare: room for results of planes that are not there
         C* spare_codes = nullptr;
         Range outputs{0, 0}, inner{0, 0};  // of the box
+        bool nan = false;                  // one may have been met in the box
         std::pair<int64_t, int64_t> joined_plane{-1, -1};  // (outer, depth) and heights that lie side by side in `joined`
         Range joined_rows{0, 0};
     };
@@ -95,6 +99,7 @@ class Best {
     void carefully(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
         rooms.outputs = box.width;
         rooms.joined_plane = {-1, -1};
+        rooms.nan = false;
         rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
         if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
         const int64_t length = box.width.size() * rooms.inner.size();
@@ -145,7 +150,7 @@ class Best {
         return result;
     }
 
-    void at_once(const Rooms& rooms, int64_t outer, int64_t d, int64_t h) const {
+    void at_once(Rooms& rooms, int64_t outer, int64_t d, int64_t h) const {
         const Range depth = space_.depth.window(d), height = space_.height.window(h);
         const int64_t run = rooms.inner.size();
         V* values = rooms.values;
@@ -161,8 +166,8 @@ class Best {
                     for (int64_t x = 0; x < width.size(); ++x, row += space_.inner, code = C(code + space_.step[2]))
                         candidates[count++] = {row, code};
                 }
-            best_of_rows<coded>([&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].row; },
-                                [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].code; }, count, Turn<V>(call_.minimum), run, values, codes);
+            first_of_rows(rooms, [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].row; },
+                          [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].code; }, count, run, values, codes);
         }
     }
 
@@ -181,7 +186,7 @@ class Best {
                 rooms.ring_holds[place] = y;
                 rows[count++] = {row, row_codes, C(uint64_t(y - window.first) * space_.step[1])};
             }
-            best_of_best<coded, V, C>(rows, count, length, values, codes);
+            best_of_best<coded>(rows, count, length, values, codes, rooms.nan);
         }
     }
 
@@ -206,7 +211,7 @@ class Best {
                 rows[count++] = {rooms.plane_values + place * row_size(), rooms.plane_codes + place * row_size(),
                                  C(uint64_t(z - window.first) * space_.step[0])};
             }
-            best_of_best<coded, V, C>(rows, count, length, rooms.values, rooms.codes);
+            best_of_best<coded>(rows, count, length, rooms.values, rooms.codes, rooms.nan);
         }
     }
 
@@ -220,13 +225,39 @@ class Best {
         const int64_t run = rooms.inner.size();
         for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += run, codes += run) {
             const Range window = space_.width.window(w);
-            best<S>(PitchRows<S>{row + window.first * space_.inner, space_.inner}, window.size(), run, values, codes);
+            best(rooms, PitchRows<S>{row + window.first * space_.inner, space_.inner}, window.size(), run, values, codes);
         }
     }
-    template <class R, class Rows>
-    POOLGRAD_NOINLINE void best(const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
+    template <class Rows>
+    POOLGRAD_NOINLINE void best(Rooms& rooms, const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
         const C step = C(space_.step[2]);
-        best_of_rows<coded>(rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, Turn<V>(call_.minimum), length, values, codes);
+        first_of_rows(rooms, rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, length, values, codes);
+    }
+
+    // The first maximum of rows of the source; without codes and NaN that is the largest. From its first NaN on, a box is looked at
+    // more slowly.
+    template <class Rows, class Code>
+    POOLGRAD_INLINE void first_of_rows(Rooms& rooms, const Rows& rows, const Code& code_of, int64_t count, int64_t length, V* values,
+                                       C* codes) const {
+        const Turn<V> sign(call_.minimum);
+        if constexpr (!coded)
+            if (!rooms.nan) {
+                Odd<V> odd;
+                const auto largest = [&](auto terms) POOLGRAD_LAMBDA {
+                    fold_largest(
+                        terms, length, values,
+                        [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return sign.template turn<lanes()>(load<V, lanes()>(rows(t) + at)); }, odd);
+                };
+                if (count == 3)
+                    largest(Constant<3>());
+                else if (count == 2)
+                    largest(Constant<2>());
+                else
+                    largest(count);
+                if (!odd.seen()) return;
+                rooms.nan = true;
+            }
+        best_of_rows<coded>(rows, code_of, count, sign, length, values, codes);
     }
 
     // As many rows are laid side by side at once as there is room for, where they lie one after the other.
@@ -241,31 +272,15 @@ class Best {
             load_planes<V, S>(rooms.joined, from, columns.size() * rows);
             rooms.joined_plane = {outer, d}, rooms.joined_rows = {h, h + rows};
         }
-        best_of_planes(rooms.joined + ((h - rooms.joined_rows.first) * columns.size() - columns.first) * kPlanes<V>, rooms.outputs, values, codes);
+        best_of_planes(rooms, rooms.joined + ((h - rooms.joined_rows.first) * columns.size() - columns.first) * kPlanes<V>, values, codes);
     }
     // The maxima along width of a row of planes side by side.
-    POOLGRAD_NOINLINE void best_of_planes(const V* row, Range outputs, V* values, C* codes) const {
-        constexpr int lanes = kLanes<V>;
-        const Turn<V> sign(call_.minimum);
+    POOLGRAD_NOINLINE void best_of_planes(Rooms& rooms, const V* row, V* values, C* codes) const {
         const C step = C(space_.step[2]);
-        for (int64_t w = outputs.first; w < outputs.last; ++w, values += kPlanes<V>, codes += kPlanes<V>) {
+        for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += kPlanes<V>, codes += kPlanes<V>) {
             const Range window = space_.width.window(w);
-            const V* from = row + window.first * kPlanes<V>;
-            Vector<V, lanes> low = sign.template turn<lanes>(load<V, lanes>(from)), high = sign.template turn<lanes>(load<V, lanes>(from + lanes));
-            Vector<C, lanes> low_code = spread<C, lanes>(0), high_code = low_code;
-            C here = 0;
-            for (int64_t t = 1; t < window.size(); ++t) {
-                from += kPlanes<V>, here = C(here + step);
-                const auto x = sign.template turn<lanes>(load<V, lanes>(from)), y = sign.template turn<lanes>(load<V, lanes>(from + lanes));
-                const auto low_mask = better<V, lanes>(x, low), high_mask = better<V, lanes>(y, high);
-                low = select<V, lanes>(low_mask, x, low), high = select<V, lanes>(high_mask, y, high);
-                if constexpr (coded) {
-                    low_code = select<C, lanes>(low_mask, spread<C, lanes>(here), low_code);
-                    high_code = select<C, lanes>(high_mask, spread<C, lanes>(here), high_code);
-                }
-            }
-            store<V, lanes>(values, low), store<V, lanes>(values + lanes, high);
-            if constexpr (coded) store<C, lanes>(codes, low_code), store<C, lanes>(codes + lanes, high_code);
+            first_of_rows(rooms, PitchRows<V>{row + window.first * kPlanes<V>, kPlanes<V>}, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); },
+                          window.size(), kPlanes<V>, values, codes);
         }
     }
 
@@ -274,14 +289,14 @@ class Best {
         const Rule& rule = *space_.width.rule();
         return (outputs.size() - 1) * rule.stride + rule.window;
     }
-    void line_along_width(const Rooms& rooms, const S* row, V* values, C* codes) const {
+    void line_along_width(Rooms& rooms, const S* row, V* values, C* codes) const {
         const Rule& rule = *space_.width.rule();
         const int64_t inner = space_.inner, outputs = rooms.outputs.size(), start = rooms.outputs.first * rule.stride - rule.before;
         const Range columns{std::max<int64_t>(0, start), std::min(rule.input_size, start + line_length(rooms.outputs))};
         std::memcpy(rooms.padded + (columns.first - start) * inner, row + columns.first * inner,
                     std::size_t(columns.size() * inner) * sizeof(S));
         if (rule.stride == 1) {
-            best<S>(PitchRows<S>{rooms.padded, inner}, rule.window, outputs * inner, values, codes);
+            best(rooms, PitchRows<S>{rooms.padded, inner}, rule.window, outputs * inner, values, codes);
         } else {
             const S *starts[64], *rows[64];
             S* phase = rooms.phases;
@@ -292,7 +307,7 @@ class Best {
                 phase += count * inner;
             }
             for (int64_t t = 0; t < rule.window; ++t) rows[t] = starts[t % rule.stride] + t / rule.stride * inner;
-            best<S>(PointerRows<S>{rows}, rule.window, outputs * inner, values, codes);
+            best(rooms, PointerRows<S>{rows}, rule.window, outputs * inner, values, codes);
         }
         // Codes count from the clipped start. What is around the row wins only over equals: then the first true element does.
         if constexpr (coded)
@@ -344,11 +359,17 @@ void max_forward_with(const MaxCall& call) {
     balance(tiling, call.workers, bytes * best.planes());
     const Turn<V> sign(call.minimum);
     using Rooms = typename Best<S, V, C, coded>::Rooms;
+    // A row, or several one after the other, at most; and what does not fill a line.
+    const bool stream = call.values && best.planes() == 1 && space.outputs() * int64_t(sizeof(S)) >= kStreamBytes;
+    const int64_t staged = stream ? best.most() + 512 : 0;
     Arena measure(nullptr);
     Rooms(best, measure);
+    measure.take<S>(staged);
     run_boxes(tiling, call.workers, traffic, measure.used(), [&](const Box& box, std::byte* scratch) {
         Arena arena(scratch);
         Rooms rooms(best, arena);
+        S* staging = arena.take<S>(staged);
+        Writer<S> writer(static_cast<S*>(call.values), stream ? staging : nullptr, staged);
         const int64_t run = box.inner.size(), columns = box.width.size();
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
             best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, V* values, C* codes) {
@@ -371,10 +392,11 @@ void max_forward_with(const MaxCall& call) {
                 const int64_t length = count / rows * (columns / pieces) * run;
                 for (int64_t i = 0; i < rows * pieces; ++i) {
                     const int64_t at = space.output_at(outer, d, h + i / pieces, box.width.first + i % pieces) + box.inner.first;
-                    if (call.values) store_values(static_cast<S*>(call.values) + at, values + i * length, length, sign);
+                    if (call.values) store_values(writer.row(at, length), values + i * length, length, sign);
                     if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, codes + i * length, length);
                 }
             });
+        writer.finish();
     });
 }
 

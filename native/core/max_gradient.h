@@ -21,6 +21,7 @@ class MaxGradient {
     static constexpr bool beside = sizeof(A) != sizeof(S);  // a scatter has to sum in another type
     static constexpr int64_t kMostTaps = 16;
     static constexpr int64_t kPortion = 8192;  // outputs of a row that are scattered together
+    static constexpr int64_t kScatterStreamBytes = 32 << 20;  // sums made beside the result lose what streaming gains
     static constexpr int64_t kPlaneOutputs = 4096;  // of planes that are scattered as one
     static constexpr int64_t kFoundBytes = 512 << 10;  // of winners that are found again, at once
     using Finder = Best<S, V, C, true>;
@@ -28,7 +29,8 @@ class MaxGradient {
   public:
     explicit MaxGradient(const MaxCall& call)
         : call_(call), space_(call.layout), decode_(space_), from_input_(call.source != nullptr),
-          gather_(can_gather && taps() <= kMostTaps && space_.inner >= 16), finder_(call, space_, !gather_ && few_outputs()) {}
+          picks_(can_gather && taps() <= kMostTaps && space_.inner == 1 && !space_.width.rule() && space_.width.input_size() >= kLanes<C>),
+          gather_(can_gather && taps() <= kMostTaps && (space_.inner >= 16 || picks_)), apart_(taps() == 1), finder_(call, space_, !gather_ && few_outputs()) {}
 
     int64_t run() {
         Tiling tiling{{space_.outer, space_.depth.input_size(), space_.height.input_size(), space_.width.input_size(), space_.inner}, {}};
@@ -38,8 +40,8 @@ class MaxGradient {
         const int64_t result_bytes = tiling.elements() * int64_t(sizeof(S));
         const int64_t traffic = result_bytes * (from_input_ ? 2 : 1) + space_.outputs() * (int64_t(sizeof(S)) + call_.winner_bytes);
         tiling.extent[0] = divide_up(tiling.extent[0], planes);
-        balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes, gather_ ? 4 : 2);
-        stream_ = result_bytes >= (32 << 20);
+        balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes, gather_ ? 4 : taps() > kMostTaps ? 1 : 2);
+        stream_ = result_bytes >= (gather_ ? kStreamBytes : kScatterStreamBytes);
         tile_ = tiling.tile;
         reached_ = reaching(width_(), tile_[3]);
         // Small boxes of large results are summed beside them too, and then streamed.
@@ -82,7 +84,7 @@ class MaxGradient {
         Extent& tile = tiling.tile;
         if (gather_) {
             tile = {1, tiling.extent[1], tiling.extent[2], 1, std::min(space_.inner, most_run)};
-            tile[3] = std::clamp<int64_t>(8192 / tile[4], 1, tiling.extent[3]);
+            tile[3] = std::clamp<int64_t>((picks_ ? 2048 : 8192) / tile[4], 1, tiling.extent[3]);
         } else {
             // All of the space, rather than boxes that share outputs. Runs are long: 192 elements took a quarter of the time of 32.
             // Small floats are summed beside the result, in 1 MiB.
@@ -124,8 +126,13 @@ class MaxGradient {
                 found = arena.take<std::byte>(job.found_ * run * job.finder_.planes() * job.call_.winner_bytes);
             }
             if (job.gather_) {
-                row_size = most_outputs * run;
+                row_size = most_outputs * run + (job.picks_ ? Picks<C>::kSlack : 0);
                 code_rows = arena.take<C>(kMostTaps * row_size);
+                if (job.picks_) {
+                    grad_rows = arena.take<C>(kMostTaps * row_size);
+                    picks = Picks<C>(arena, tile);
+                    column_codes = arena.take<C>(job.width_().longest() * (tile + kLanes<C>));
+                }
                 row_holds = arena.take<int64_t>(kMostTaps);
                 if (job.stream_) staging = arena.take<S>(job.staging());
             } else {
@@ -143,7 +150,10 @@ class MaxGradient {
         std::optional<typename Finder::Rooms> finder;
         std::byte* found = nullptr;
         S* staging = nullptr;
-        C* code_rows = nullptr;
+        C *code_rows = nullptr, *grad_rows = nullptr;
+        Picks<C> picks;             // of destinations from output rows
+        Range picked{0, 0};         // these destinations
+        C* column_codes = nullptr;  // of a destination in the window of its t-th output, t-th row by t-th row
         A* sums = nullptr;
         int64_t* offsets = nullptr;        // of codes, in the sums; then the same with -1 for those outside the box
         uint32_t* column_masks = nullptr;  // masks of the windows' lengths, for inner runs of 1
@@ -153,6 +163,7 @@ class MaxGradient {
     void compute(Rooms& rooms, const Box& box) {
         const Range ds = depth_().range(box.depth), hs = height_().range(box.height), ws = width_().range(box.width);
         if (gather_) prepare(rooms, ws);
+        if (picks_) prepare_picks(rooms, box.width, ws);
         Writer<S> writer(static_cast<S*>(call_.destination), gather_ ? rooms.staging : nullptr, staging());
         const int planes = from_input_ ? finder_.planes() : 1;
         const Box outputs{{}, ds, hs, ws, box.inner};
@@ -268,6 +279,8 @@ class MaxGradient {
             for (last = w + 1; last < outputs.size() && pitch == run && lengths[last] == lengths[w];) ++last;
             const W* row = codes + w * pitch;
             if (decode_.small() && all_in(row, (last - w) * run, rooms.masks[lengths[w]])) continue;
+            const uint64_t packed = Decoder::pack_lengths(depth.size(), height.size(), lengths[w]);
+            if (!decode_.small() && decode_.all_inside(row, (last - w) * run, [=](int64_t) { return packed; })) continue;
             for (int64_t i = 0; i < (last - w) * run; ++i)
                 if (!Decoder::inside(decode_(row[i]), depth, height, Range{0, lengths[w]})) {
                     good = false;
@@ -282,6 +295,7 @@ class MaxGradient {
     // An output row that reaches a destination row: its gradients, its codes, and the code of this row at the window's start.
     struct Tap {
         const S* grads;
+        const C* picked;  // the same as bits of A, where they are picked
         const C* codes;
         C base;
     };
@@ -301,17 +315,102 @@ class MaxGradient {
                         const int64_t place = z % depth_().longest() * heights + y % heights, key = z * space_.height.output_size() + y;
                         C* row = rooms.code_rows + place * rooms.row_size;
                         const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, z, y, ws.first) + box.inner.first;
-                        if (rooms.row_holds[place] != key) read_row(rooms, codes, outer, z, y, ws, box.inner, row);
+                        C* picked = picks_ ? rooms.grad_rows + place * rooms.row_size : nullptr;
+                        if (rooms.row_holds[place] != key) {
+                            read_row(rooms, codes, outer, z, y, ws, box.inner, row);
+                            if (picks_) read_grads(picked, grads, ws.size());
+                        }
                         rooms.row_holds[place] = key;
-                        taps[count++] = {grads, row, C(uint64_t(d - space_.depth.window(z).first) * space_.step[0] +
+                        taps[count++] = {grads, picked, row, C(uint64_t(d - space_.depth.window(z).first) * space_.step[0] +
                                                               uint64_t(h - space_.height.window(y).first) * space_.step[1])};
                     }
                 const int64_t at = space_.input_at(outer, d, h, box.width.first) + box.inner.first;
                 S* whole = joined ? writer.row(at, length) : nullptr;
+                if (picks_) {
+                    pick_row(rooms, box.width.size(), taps, count, whole);
+                    continue;
+                }
+                if (whole && apart_) {
+                    deal(rooms, box, ws, count ? taps : nullptr, whole);
+                    continue;
+                }
                 for (int64_t i = 0; i < box.width.size(); ++i)
                     gather_run(rooms, box.width.first + i, ws, run, taps, count,
                                whole ? whole + i * run : writer.row(at + i * space_.inner, run));
             }
+    }
+
+    // A row of windows that do not overlap: each output goes to the columns of its own.
+    void deal(const Rooms& rooms, const Box& box, Range ws, const Tap* tap, S* to) const {
+        const int64_t run = box.inner.size();
+        int64_t done = box.width.first;
+        const auto zero_until = [&](int64_t end) {
+            if (done < end) std::memset(to + (done - box.width.first) * run, 0, std::size_t((end - done) * run) * sizeof(S));
+        };
+        for (int64_t x = ws.first; tap && x < ws.last; ++x) {
+            const int64_t start = rooms.starts[x - ws.first], first = std::max(start, box.width.first);
+            const int64_t last = std::min(start + rooms.lengths[x - ws.first], box.width.last);
+            if (first >= last) continue;
+            zero_until(first);
+            done = last;
+            if constexpr (can_gather)
+                each_column<A>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                    constexpr int lanes = decltype(lanes_of)::value;
+                    const auto code = load<C, lanes>(tap->codes + (x - ws.first) * run + at);
+                    const auto grad = spread<A, lanes>(0) + load<A, lanes>(tap->grads + (x - ws.first) * space_.inner + at);
+                    C here = C(tap->base + C(uint64_t(first - start) * space_.step[2]));
+                    S* there = to + (first - box.width.first) * run + at;
+                    for (int64_t w = first; w < last; ++w, there += run, here = C(here + space_.step[2])) {
+                        const Mask<A, lanes> same = code == spread<C, lanes>(here);
+                        store<A, lanes>(there, select<A, lanes>(same, grad, spread<A, lanes>(0)));
+                    }
+                });
+        }
+        zero_until(box.width.last);
+    }
+
+    static void read_grads(C* to, const S* from, int64_t count) {
+        if constexpr (can_gather)
+            each_column<A>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                constexpr int lanes = decltype(lanes_of)::value;
+                store<C, lanes>(to + at, bit_copy<Vector<C, lanes>>(load<A, lanes>(from + at)));
+            });
+    }
+    void prepare_picks(Rooms& rooms, Range columns, Range outputs) const {
+        if (rooms.picked == columns) return;
+        rooms.picked = columns;
+        rooms.picks.prepare(columns.size(), outputs.first, [&](int64_t i) { return space_.width.cover(columns.first + i); });
+        const int64_t pitch = tile_[3] + kLanes<C>;
+        std::fill_n(rooms.column_codes, width_().longest() * pitch, C(0));
+        for (int64_t w = columns.first; w < columns.last; ++w) {
+            const Range cover = space_.width.cover(w);
+            for (int64_t x = cover.first; x < cover.last; ++x)
+                rooms.column_codes[(x - cover.first) * pitch + w - columns.first] = C(uint64_t(w - space_.width.window(x).first) * space_.step[2]);
+        }
+    }
+    // A row of destinations of an irregular axis.
+    POOLGRAD_NOINLINE void pick_row(const Rooms& rooms, int64_t columns, const Tap* taps, int count, S* to) const {
+        constexpr int lanes = kLanes<C>;
+        const int64_t pitch = tile_[3] + lanes;
+        if constexpr (can_gather)
+            rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+                using Terms = typename Picks<C>::template Terms<decltype(halves)::value>;
+                for (int64_t at = 0; at < columns; at += lanes) {
+                    Vector<A, lanes> sum = spread<A, lanes>(0);
+                    for (int i = 0; i < count; ++i) {
+                        const Terms codes(rooms.picks, taps[i].codes, at), grads(rooms.picks, taps[i].picked, at);
+                        for (int32_t t = 0; t < rooms.picks.longest(); ++t) {
+                            const auto here = load<C, lanes>(rooms.column_codes + t * pitch + at) + spread<C, lanes>(taps[i].base);
+                            const Mask<A, lanes> same = (codes.term(t) == here) & codes.has(t);
+                            sum = sum + select<A, lanes>(same, bit_copy<Vector<A, lanes>>(grads.term(t)), spread<A, lanes>(0));
+                        }
+                    }
+                    S rest[lanes];
+                    const int64_t left = columns - at;
+                    store<A, lanes>(left >= lanes ? to + at : rest, sum);
+                    if (left < lanes) std::memcpy(to + at, rest, std::size_t(left) * sizeof(S));
+                }
+            });
     }
 
     // One place of a tap: all its elements are compared with one code.
@@ -400,11 +499,15 @@ class MaxGradient {
         });
     }
 
-    // Of planes that are scattered as one: where each window starts and which codes it has, and what codes add to that. A mask has a
-    // bit for each of up to 32 codes; of more, it tells whether the window has them all.
+    // Of planes that are scattered as one: where each window starts and which codes it has (a mask of up to 32 codes, else its packed
+    // lengths), and what codes add to that.
     int64_t plane_tables(std::byte* base) {
         Arena arena(base);
-        plane_starts_ = arena.take<int32_t>(outputs_each()), plane_masks_ = arena.take<uint32_t>(outputs_each());
+        plane_starts_ = arena.take<int32_t>(outputs_each());
+        if (decode_.small())
+            plane_masks_ = arena.take<uint32_t>(outputs_each());
+        else
+            plane_lengths_ = arena.take<uint64_t>(outputs_each());
         plane_offsets_ = arena.take<int32_t>(decode_.codes());
         if (!base) return arena.used();
         const int64_t row = space_.width.input_size(), plane = space_.height.input_size() * row;
@@ -418,8 +521,10 @@ class MaxGradient {
                 for (int64_t w = 0; w < space_.width.output_size(); ++w, ++at) {
                     const Range z = space_.depth.window(d), y = space_.height.window(h), x = space_.width.window(w);
                     plane_starts_[at] = int32_t(z.first * plane + y.first * row + x.first);
-                    const bool all = z.size() * y.size() * x.size() == decode_.codes();
-                    plane_masks_[at] = decode_.small() ? decode_.mask(z.size(), y.size(), x.size()) : uint32_t(all);
+                    if (decode_.small())
+                        plane_masks_[at] = decode_.mask(z.size(), y.size(), x.size());
+                    else
+                        plane_lengths_[at] = Decoder::pack_lengths(z.size(), y.size(), x.size());
                 }
         return arena.used();
     }
@@ -443,13 +548,9 @@ class MaxGradient {
     template <class W>
     bool plane_is_good(const W* codes, int64_t outer) {
         const int64_t outputs = outputs_each();
-        if (decode_.small()) {
-            if (all_in_each(codes, outputs, plane_masks_)) return true;
-        } else {
-            bool all = true;
-            for (int64_t i = 0; i < outputs; ++i) all &= plane_masks_[i] && codes[i] < uint64_t(decode_.codes());
-            if (all) return true;
-        }
+        if (decode_.small() ? all_in_each(codes, outputs, plane_masks_)
+                            : decode_.all_inside(codes, outputs, [this](int64_t i) { return plane_lengths_[i]; }))
+            return true;
         bool good = true;
         const int64_t row = space_.width.output_size(), plane = space_.height.output_size() * row;
         for (int64_t i = 0; i < outputs; ++i)
@@ -505,6 +606,7 @@ class MaxGradient {
         int64_t inner_first = 0, inner_last = rooms.offsets ? outputs.size() : 0;
         while (inner_first < inner_last && starts[inner_first] < box.width.first) ++inner_first;
         while (inner_first < inner_last && starts[inner_last - 1] + lengths[inner_last - 1] > box.width.last) --inner_last;
+        if (!rows_inside && decode_.codes() > (inner_last - inner_first) * run) inner_last = inner_first;  // a table would cost more
         const auto checked = [&](int64_t w) {
             for (int64_t i = 0; i < run; ++i) {
                 const Offset offset = decode_(codes[w * pitch + i]);
@@ -554,12 +656,15 @@ class MaxGradient {
     const MaxCall& call_;
     const MaxSpace space_;
     const Decoder decode_;
-    const bool from_input_, gather_;
+    const bool from_input_;
+    const bool picks_;  // inner is 1 and width irregular: a gather picks a register of destinations at a time
+    const bool gather_, apart_;  // apart_: no windows overlap
     const Finder finder_;
     bool stream_ = false, beside_ = false;  // beside_: a scatter sums in scratch first
     bool planewise_ = false;                // small planes are scattered as one, by the tables below
     int32_t *plane_starts_ = nullptr, *plane_offsets_ = nullptr;
     uint32_t* plane_masks_ = nullptr;
+    uint64_t* plane_lengths_ = nullptr;
     int64_t reached_ = 0;  // outputs along width that reach a box, at most
     int64_t found_ = 0;  // winners of a box that are found at once, for each inner element
     Extent tile_{};

@@ -5,47 +5,36 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// What was read and needs the careful way.
-template <class V>
-struct Odd {
-    Mask<V, kLanes<V>> many{};
-    bool one = false;
-    bool seen() const { return one || any<V>(many); }
-};
-
 // values, codes <- the first maximum of `count` rows, element by element; rows(t) and its code_of(t).
 template <bool coded, class V, class C, class Rows, class Codes, class Count>
 POOLGRAD_INLINE void first_of_sources(const Rows& rows, const Codes& code_of, Count count, Turn<V> sign, int64_t length, V* values, C* codes,
                                       Odd<V>& odd) {
     using Bits = typename Turn<V>::Bits;
-    fold_rows<coded>(
-        count, length, values, codes,
-        [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA {
-            const Vector<V, lanes()> raw = load<V, lanes()>(rows(t) + at);
-            if constexpr (std::is_floating_point_v<V>) {
-                auto found = raw != raw;
-                if constexpr (!coded)
-                    found = found | (bit_copy<Vector<Bits, lanes()>>(raw) == spread<Bits, lanes()>(std::numeric_limits<Bits>::min()));
-                if constexpr (lanes() == 1)
-                    odd.one |= bool(found);
-                else
-                    odd.many |= found;
-            }
-            return sign.template turn<lanes()>(raw);
-        },
-        [&](auto lanes, int64_t t, int64_t) POOLGRAD_LAMBDA { return spread<C, lanes()>(code_of(t)); },
-        [](auto, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return x > best; });
+    const auto term = [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA {
+        const Vector<V, lanes()> raw = load<V, lanes()>(rows(t) + at);
+        if constexpr (std::is_floating_point_v<V> && coded)
+            odd.template note<lanes()>(unordered<V, lanes()>(raw, raw));
+        else if constexpr (std::is_floating_point_v<V>)
+            odd.template note<lanes()>(bit_copy<Vector<Bits, lanes()>>(raw) == spread<Bits, lanes()>(std::numeric_limits<Bits>::min()));
+        return sign.template turn<lanes()>(raw);
+    };
+    if constexpr (coded)
+        fold_rows<true>(
+            count, length, values, codes, term, [&](auto lanes, int64_t t, int64_t) POOLGRAD_LAMBDA { return spread<C, lanes()>(code_of(t)); },
+            [](auto, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return x > best; });
+    else
+        fold_largest(count, length, values, term, odd);
 }
 
 // The same of maxima without NaN: of equals the one with the smallest code.
 template <bool coded, class V, class C>
 POOLGRAD_NOINLINE void first_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes) {
-    fold_best<coded>(rows, count, length, values, codes, [](auto, auto x, auto best, auto other, auto code) POOLGRAD_LAMBDA {
-        if constexpr (coded)
+    if constexpr (coded)
+        fold_best<true>(rows, count, length, values, codes, [](auto, auto x, auto best, auto other, auto code) POOLGRAD_LAMBDA {
             return (x > best) | ((x == best) & (other < code));
-        else
-            return x > best;
-    });
+        });
+    else
+        largest_of_best(rows, count, length, values);
 }
 
 template <class S, class V, class C, bool coded>
@@ -64,6 +53,8 @@ class Lines {
         // Windows that overlap in height share what was found over depth.
         ring_rows_ = deep > 1 && (space.height.longest_cover() > 2 || deep * high > kRows) ? high : 0;
     }
+
+    static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
 
     bool usable() const { return usable_; }
     int64_t tile() const { return tile_; }  // the most outputs of a row
@@ -152,7 +143,6 @@ class Lines {
 
   private:
     static constexpr int64_t kRows = 64;                                 // that are folded at once
-    static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
 
     static V lowest() {
         if constexpr (std::is_floating_point_v<V>)
@@ -255,29 +245,31 @@ class Lines {
     // The same of an irregular axis, row by row.
     POOLGRAD_NOINLINE void pick(const Rooms& rooms, int64_t rows, int64_t outputs) const {
         constexpr int lanes = kLanes<V>;
-        for (int64_t row = 0; row < rows; ++row) {
-            const Both from = rooms.line.at(row * rooms.pitch), to = rooms.packed.at(row * outputs);
-            // The last register may go beyond the row: what follows is written later.
-            for (int64_t at = 0; at < outputs; at += lanes) {
-                const typename Picks<V>::Terms terms(rooms.picks, from.values, at);
-                auto best = terms.term(0);
-                Vector<C, lanes> code{};
-                std::optional<typename Picks<C>::Terms> codes;
-                if constexpr (coded) codes.emplace(rooms.code_picks, from.codes, at), code = codes->term(0);
-                for (int32_t t = 1; t < rooms.picks.longest(); ++t) {
-                    const auto x = terms.term(t);
-                    Mask<V, lanes> mask = x > best;
+        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+            for (int64_t row = 0; row < rows; ++row) {
+                const Both from = rooms.line.at(row * rooms.pitch), to = rooms.packed.at(row * outputs);
+                // The last register may go beyond the row: what follows is written later.
+                for (int64_t at = 0; at < outputs; at += lanes) {
+                    const typename Picks<V>::template Terms<decltype(halves)::value> terms(rooms.picks, from.values, at);
+                    auto best = terms.term(0);
                     if constexpr (coded) {
-                        const Vector<C, lanes> other = codes->term(t) + spread<C, lanes>(C(uint64_t(t) * space_.step[2]));
-                        mask = (mask | ((x == best) & (other < code))) & terms.has(t);
-                        code = select<C, lanes>(mask, other, code);
+                        const typename Picks<C>::template Terms<decltype(halves)::value> codes(rooms.code_picks, from.codes, at);
+                        auto code = codes.term(0);
+                        for (int32_t t = 1; t < rooms.picks.longest(); ++t) {
+                            const auto x = terms.term(t);
+                            const Vector<C, lanes> other = codes.term(t) + spread<C, lanes>(C(uint64_t(t) * space_.step[2]));
+                            const Mask<V, lanes> mask = ((x > best) | ((x == best) & (other < code))) & terms.has(t);
+                            code = select<C, lanes>(mask, other, code), best = select<V, lanes>(mask, x, best);
+                        }
+                        store<C, lanes>(to.codes + at, code);
+                    } else {
+                        for (int32_t t = 1; t < rooms.picks.longest(); ++t)
+                            best = larger<V, lanes>(select<V, lanes>(terms.has(t), terms.term(t), best), best);
                     }
-                    best = select<V, lanes>(mask & terms.has(t), x, best);
+                    store<V, lanes>(to.values + at, best);
                 }
-                store<V, lanes>(to.values + at, best);
-                if constexpr (coded) store<C, lanes>(to.codes + at, code);
             }
-        }
+        });
     }
 
     const MaxCall& call_;

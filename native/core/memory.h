@@ -15,11 +15,16 @@ namespace poolgrad {
 
 inline std::atomic<int64_t> scratch_now{0}, scratch_most{0};
 
+struct NoScratch : std::bad_alloc {
+    const char* what() const noexcept override { return "poolgrad: no memory for scratch, which is at most 4 MiB a worker; fewer workers need less"; }
+};
+
 class Scratch {
   public:
     explicit Scratch(int64_t bytes) : bytes_(bytes) {
         if (!bytes_) return;
-        data_ = static_cast<std::byte*>(::operator new(std::size_t(bytes_), std::align_val_t(64)));
+        data_ = static_cast<std::byte*>(::operator new(std::size_t(bytes_), std::align_val_t(64), std::nothrow));
+        if (!data_) throw NoScratch();
         const int64_t now = scratch_now.fetch_add(bytes_, std::memory_order_relaxed) + bytes_;
         int64_t most = scratch_most.load(std::memory_order_relaxed);
         while (now > most && !scratch_most.compare_exchange_weak(most, now, std::memory_order_relaxed)) {

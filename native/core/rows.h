@@ -69,7 +69,7 @@ struct Span {
 // `sums` neighbouring sums of rows that share most of their terms, so that a row is loaded once for all of them: with 15 terms each,
 // four sums take 18 loads in place of 60. Every sum is a chain of its own in ascending order; it starts from -0.0, to which adding
 // the first term is the same as assigning it.
-template <int sums, int unroll, int lanes, bool weighted, class A, class Rows, class Sink>
+template <int sums, int unroll, int lanes, bool weighted, bool ahead = false, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span* spans, int64_t at, const Sink* sinks) {
     Vector<A, lanes> sum[sums][unroll];
     for (int j = 0; j < sums; ++j)
@@ -78,6 +78,8 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
     const auto add = [&](auto low, auto high, int32_t begin, int32_t end) POOLGRAD_LAMBDA {
         for (int32_t i = begin; i < end; ++i) {
             const auto* row = rows(i) + at;
+            if constexpr (ahead)  // of more rows than the CPU follows by itself: what the next but one call reads
+                for (int u = 0; u < unroll * lanes; u += 64 / int(sizeof(*row))) __builtin_prefetch(row + 2 * unroll * lanes + u, 0, 2);
             for (int u = 0; u < unroll; ++u) {
                 auto term = load<A, lanes>(row + u * lanes);
                 if constexpr (weighted) term = term * weights[i];
@@ -106,6 +108,8 @@ template <bool weighted, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_span(const Rows& rows, const A* weights, Span span, int64_t length, const Sink& sink) {
     constexpr int lanes = kLanes<A>;
     int64_t at = 0;
+    if (span.count > 24)
+        for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted, true>(rows, weights, &span, at, &sink);
     for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted>(rows, weights, &span, at, &sink);
     for (; at + lanes <= length; at += lanes) sum_columns<1, 1, lanes, weighted>(rows, weights, &span, at, &sink);
     if (at == length) return;

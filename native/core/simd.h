@@ -68,6 +68,34 @@ POOLGRAD_INLINE Vector<T, count> select(Mask<T, count> mask, Vector<T, count> ye
     return mask ? yes : no;
 }
 
+// x where it is larger, else best: the first of equals, and best where either is NaN. For floats that is one instruction.
+template <class T, int count>
+POOLGRAD_INLINE Vector<T, count> larger(Vector<T, count> x, Vector<T, count> best) {
+#if defined(POOLGRAD_AVX2)
+    if constexpr (std::is_same_v<T, float> && count == 8) return bit_copy<Vector<T, count>>(_mm256_max_ps(bit_copy<__m256>(x), bit_copy<__m256>(best)));
+    if constexpr (std::is_same_v<T, double> && count == 4) return bit_copy<Vector<T, count>>(_mm256_max_pd(bit_copy<__m256d>(x), bit_copy<__m256d>(best)));
+#elif defined(__x86_64__)
+    if constexpr (std::is_same_v<T, float> && count == 4) return bit_copy<Vector<T, count>>(_mm_max_ps(bit_copy<__m128>(x), bit_copy<__m128>(best)));
+    if constexpr (std::is_same_v<T, double> && count == 2) return bit_copy<Vector<T, count>>(_mm_max_pd(bit_copy<__m128d>(x), bit_copy<__m128d>(best)));
+#endif
+    return x > best ? x : best;
+}
+
+// Where either is NaN.
+template <class T, int count>
+POOLGRAD_INLINE Mask<T, count> unordered(Vector<T, count> x, Vector<T, count> y) {
+#if defined(POOLGRAD_AVX2)
+    if constexpr (std::is_same_v<T, float> && count == 8)
+        return bit_copy<Mask<T, count>>(_mm256_cmp_ps(bit_copy<__m256>(x), bit_copy<__m256>(y), _CMP_UNORD_Q));
+    if constexpr (std::is_same_v<T, double> && count == 4)
+        return bit_copy<Mask<T, count>>(_mm256_cmp_pd(bit_copy<__m256d>(x), bit_copy<__m256d>(y), _CMP_UNORD_Q));
+#elif defined(__x86_64__)
+    if constexpr (std::is_same_v<T, float> && count == 4) return bit_copy<Mask<T, count>>(_mm_cmpunord_ps(bit_copy<__m128>(x), bit_copy<__m128>(y)));
+    if constexpr (std::is_same_v<T, double> && count == 2) return bit_copy<Mask<T, count>>(_mm_cmpunord_pd(bit_copy<__m128d>(x), bit_copy<__m128d>(y)));
+#endif
+    return (x != x) | (y != y);
+}
+
 // Whether any lane of a whole register's mask is set.
 template <class T>
 POOLGRAD_INLINE bool any(Mask<T, kLanes<T>> mask) {
@@ -165,6 +193,9 @@ POOLGRAD_INLINE Vector<uint16_t, count> narrow_half(Vector<float, count> value) 
 
 template <int count>
 POOLGRAD_INLINE Vector<float, count> widen_bfloat(Vector<uint16_t, count> value) {
+#ifdef POOLGRAD_AVX2
+    if constexpr (count == 8) return bit_copy<Vector<float, 8>>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bit_copy<__m128i>(value)), 16));
+#endif
     return bit_copy<Vector<float, count>>(Vector<uint32_t, count>(convert<uint32_t, uint16_t, count>(value) << 16));
 }
 
@@ -172,10 +203,15 @@ template <int count>
 POOLGRAD_INLINE Vector<uint16_t, count> narrow_bfloat(Vector<float, count> value) {
     using Words = Vector<uint32_t, count>;
     const Words bits = bit_copy<Words>(value);
-    const Words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
-    const Words quiet = (bits >> 16) | 0x40u;
-    return convert<uint16_t, uint32_t, count>(
-        select<uint32_t, count>((bits & 0x7FFFFFFFu) > 0x7F800000u, quiet, rounded));
+    const Words rounded = bits + 0x7FFFu + ((bits >> 16) & 1u), quiet = bits | 0x400000u;
+    const Words high = select<uint32_t, count>(unordered<float, count>(value, value), quiet, rounded) >> 16;
+#ifdef POOLGRAD_AVX2
+    if constexpr (count == 8) {
+        const __m256i words = bit_copy<__m256i>(high);
+        return bit_copy<Vector<uint16_t, 8>>(_mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+    }
+#endif
+    return convert<uint16_t, uint32_t, count>(high);
 }
 
 // `count` stored values from any address, converted to T.

@@ -106,8 +106,12 @@ def write_whole(target: Path, fill: Callable[[IO[bytes]], object]) -> None:
     """What ``fill`` writes becomes ``target`` at once, or leaves nothing behind."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with _stoppable(), open(part, "xb") as file:
+        with _stoppable(), _new_file(part) as file:
             fill(file)
+            if not part.exists():
+                file.flush()
+                here = file.fileno()
+                os.link(f"/proc/self/fd/{here}", part, src_dir_fd=here)  # with a folder, or Python would link the link
         os.replace(part, target)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
@@ -115,6 +119,14 @@ def write_whole(target: Path, fill: Callable[[IO[bytes]], object]) -> None:
         if isinstance(error, OSError):
             raise Problem(f"{target}: cannot be written ({error.strerror or error})") from None
         raise
+
+
+def _new_file(part: Path) -> IO[bytes]:
+    """A file that has no name yet, so that not even kill -9 leaves it behind; ``part`` where the system has none."""
+    try:
+        return os.fdopen(os.open(part.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666), "wb")
+    except (AttributeError, OSError):
+        return open(part, "xb")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@
 
 namespace poolgrad {
 
-// The numbers are part of the binding's contract.
+// The numbers are part of the binding's contract, and an unsigned integer follows the signed one of its size.
 enum class Kind : int {
     float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64
 };

@@ -108,10 +108,21 @@ void mean_pool(const AverageCall& call) {
 
 #else
 
-// Calls function(S, V, C) for the kind; codes beyond 32 bits need 64-bit lanes.
+// Calls function(S) for the kind: unsigned integers as signed ones of their size.
+template <class Function>
+static int64_t with_signed(Kind kind, const Function& function) {
+    return visit(kind, [&](auto type) -> int64_t {
+        using S = TypeOf<decltype(type)>;
+        if constexpr (std::is_unsigned_v<S>)
+            return with_signed(Kind(int(kind) - 1), function);
+        else
+            return function(type);
+    });
+}
+// Calls function(S, V, C); codes beyond 32 bits need 64-bit lanes.
 template <class Function>
 static int64_t with_types(const MaxCall& call, const Function& function) {
-    return visit(call.kind, [&](auto type) -> int64_t {
+    return with_signed(call.kind, [&](auto type) -> int64_t {
         using S = TypeOf<decltype(type)>;
         using Small = Compute<S, false>;
         using Wide = Compute<S, true>;
@@ -132,14 +143,14 @@ int64_t max_pool_grad(const MaxCall& call) {
     });
 }
 int64_t take_winners(const MaxCall& call) {
-    return visit(call.kind, [&](auto type) { return take_by_winners<TypeOf<decltype(type)>>(call); });
+    return with_signed(call.kind, [&](auto type) { return take_by_winners<TypeOf<decltype(type)>>(call); });
 }
 
 int64_t scatter_indices(const IndexCall& call) {
-    return visit(call.kind, [&](auto type) { return scatter<TypeOf<decltype(type)>>(call); });
+    return with_signed(call.kind, [&](auto type) { return scatter<TypeOf<decltype(type)>>(call); });
 }
 int64_t gather_indices(const IndexCall& call) {
-    return visit(call.kind, [&](auto type) { return gather<TypeOf<decltype(type)>>(call); });
+    return with_signed(call.kind, [&](auto type) { return gather<TypeOf<decltype(type)>>(call); });
 }
 
 #endif

@@ -5,11 +5,11 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// Comparisons run in V, codes in C of the same size. Promotion is exact and keeps order, ties and NaN.
+// Comparisons run in V, codes in C of the same size. Promotion is exact and keeps order, ties and NaN. S is never unsigned: those
+// integers are read as signed ones, and turned.
 template <class S, bool wide>
 struct Compute {
-    using Integer = std::conditional_t<sizeof(S) == 8, S, std::conditional_t<wide, int64_t,
-                    std::conditional_t<std::is_same_v<S, uint32_t>, uint32_t, int32_t>>>;
+    using Integer = std::conditional_t<wide || sizeof(S) == 8, int64_t, int32_t>;
     using V = std::conditional_t<is_float<S>, std::conditional_t<wide || sizeof(S) == 8, double, float>, Integer>;
     using C = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
 };
@@ -18,13 +18,18 @@ struct Compute {
 template <class S, class V>
 constexpr bool kPlain = sizeof(V) > 4 && sizeof(S) < 8;
 
-// A minimum is a maximum of values with the sign (floats) or all bits (integers) turned over.
+// A minimum is a maximum of values with the sign (floats) or all bits (integers) turned over, and unsigned integers have the order of
+// signed ones with the first bit turned over.
 template <class V>
 struct Turn {
     using Bits = typename BitsOf<sizeof(V)>::type;
-    Bits mask;
-    explicit Turn(bool minimum)
-        : mask(!minimum ? Bits(0) : std::is_floating_point_v<V> ? std::numeric_limits<Bits>::min() : Bits(-1)) {}
+    Bits mask = 0;
+    template <class S>
+    Turn(const MaxCall& call, Type<S>) {
+        if (call.minimum) mask = std::is_floating_point_v<V> ? std::numeric_limits<Bits>::min() : Bits(-1);
+        if (call.kind == Kind::uint8 || call.kind == Kind::uint16 || call.kind == Kind::uint32 || call.kind == Kind::uint64)
+            mask = Bits(mask ^ Bits(~uint64_t(0) << (8 * sizeof(S) - 1)));
+    }
     template <int lanes>
     POOLGRAD_INLINE Vector<V, lanes> turn(Vector<V, lanes> value) const {
         return bit_copy<Vector<V, lanes>>(Vector<Bits, lanes>(bit_copy<Vector<Bits, lanes>>(value) ^ spread<Bits, lanes>(mask)));

@@ -8,15 +8,16 @@ template <bool coded, class V, class C>
 POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes, bool nan) {
     if constexpr (!coded)
         if (!nan) return largest_of_best(rows, count, length, values);
-    fold_best<coded>(rows, count, length, values, codes,
-                     [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
+    if constexpr (coded || std::is_floating_point_v<V>)
+        fold_best<coded>(rows, count, length, values, codes,
+                         [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
 }
 
 // Makes rows of maxima for a box of outputs of one outer index (or kPlanes of them, side by side).
 template <class S, class V, class C, bool coded>
 class Best {
   public:
-    Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space), lines_(call, space) {
+    Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space), sign_(call, Type<S>()), lines_(call, space) {
         const Rule* rule = space.width.rule();
         side_by_side_ = !kPlain<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
                         space.width.longest_window() <= 64 && (!rule || space.width.output_size() < 32 || rule->stride > 4);
@@ -141,12 +142,10 @@ class Best {
     // Below everything, so that it never beats a value; a row of nothing else is told apart by clip_codes.
     S lowest() const {
         S result;
-        if constexpr (is_float<S>) {
-            constexpr V infinity = std::numeric_limits<V>::infinity();
-            store<V, 1>(&result, call_.minimum ? infinity : -infinity);
-        } else {
-            result = call_.minimum ? std::numeric_limits<S>::max() : std::numeric_limits<S>::lowest();
-        }
+        if constexpr (is_float<S>)
+            store<V, 1>(&result, sign_.template turn<1>(-std::numeric_limits<V>::infinity()));
+        else
+            store<V, 1>(&result, sign_.template turn<1>(std::numeric_limits<S>::lowest()));
         return result;
     }
 
@@ -231,15 +230,16 @@ class Best {
     template <class Rows>
     POOLGRAD_NOINLINE void best(Rooms& rooms, const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
         const C step = C(space_.step[2]);
-        first_of_rows(rooms, rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, length, values, codes);
+        constexpr bool few = std::is_same_v<Rows, PitchRows<S>>;  // three in a row are worth code of their own
+        first_of_rows<few>(rooms, rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, length, values, codes);
     }
 
     // The first maximum of rows of the source; without codes and NaN that is the largest. From its first NaN on, a box is looked at
     // more slowly.
-    template <class Rows, class Code>
+    template <bool few = false, class Rows, class Code>
     POOLGRAD_INLINE void first_of_rows(Rooms& rooms, const Rows& rows, const Code& code_of, int64_t count, int64_t length, V* values,
                                        C* codes) const {
-        const Turn<V> sign(call_.minimum);
+        const Turn<V> sign = sign_;
         if constexpr (!coded)
             if (!rooms.nan) {
                 Odd<V> odd;
@@ -248,16 +248,14 @@ class Best {
                         terms, length, values,
                         [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return sign.template turn<lanes()>(load<V, lanes()>(rows(t) + at)); }, odd);
                 };
-                if (count == 3)
-                    largest(Constant<3>());
-                else if (count == 2)
-                    largest(Constant<2>());
+                if (few && count == 3)
+                    largest(Constant<few ? 3 : 1>());
                 else
                     largest(count);
-                if (!odd.seen()) return;
-                rooms.nan = true;
+                rooms.nan = odd.seen();
             }
-        best_of_rows<coded>(rows, code_of, count, sign, length, values, codes);
+        if constexpr (coded || std::is_floating_point_v<V>)
+            if (coded || rooms.nan) best_of_rows<coded>(rows, code_of, count, sign, length, values, codes);
     }
 
     // As many rows are laid side by side at once as there is room for, where they lie one after the other.
@@ -320,6 +318,7 @@ class Best {
 
     const MaxCall& call_;
     const MaxSpace& space_;
+    const Turn<V> sign_;
     Lines<S, V, C, coded> lines_;
     bool side_by_side_, line_, direct_;
     int64_t run_, tile_, ring_rows_, depth_rows_, block_;
@@ -357,7 +356,7 @@ void max_forward_with(const MaxCall& call) {
     tiling.extent[0] = divide_up(tiling.extent[0], best.planes());
     if (space.depth.longest_window() > 1) tiling.tile[2] = std::min(tiling.extent[2], std::max<int64_t>(16, best.block()));
     balance(tiling, call.workers, bytes * best.planes());
-    const Turn<V> sign(call.minimum);
+    const Turn<V> sign(call, Type<S>());
     using Rooms = typename Best<S, V, C, coded>::Rooms;
     // A row, or several one after the other, at most; and what does not fill a line.
     const bool stream = call.values && best.planes() == 1 && space.outputs() * int64_t(sizeof(S)) >= kStreamBytes;

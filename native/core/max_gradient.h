@@ -28,7 +28,7 @@ class MaxGradient {
 
   public:
     explicit MaxGradient(const MaxCall& call)
-        : call_(call), space_(call.layout), decode_(space_), from_input_(call.source != nullptr),
+        : call_(call), space_(call.layout), sign_(call, Type<S>()), decode_(space_), from_input_(call.source != nullptr),
           picks_(can_gather && taps() <= kMostTaps && space_.inner == 1 && !space_.width.rule() && space_.width.input_size() >= kLanes<C>),
           gather_(can_gather && taps() <= kMostTaps && (space_.inner >= 16 || picks_)), apart_(taps() == 1), finder_(call, space_, !gather_ && few_outputs()) {}
 
@@ -229,13 +229,13 @@ class MaxGradient {
         for (int64_t w = 0; w < columns; ++w)
             for (int64_t i = 0; i < run; ++i) {
                 const V expected = load<V, 1>(static_cast<const S*>(call_.expected) + at + w * space_.inner + i);
-                const V found = Turn<V>(call_.minimum).template turn<1>(values[w * pitch + i]);
+                const V found = sign_.template turn<1>(values[w * pitch + i]);
                 if (!(found == expected || (found != found && expected != expected))) bad_.report(at + w * space_.inner + i);
             }
     }
 
     bool all_expected(const V* values, int64_t count, int64_t at) const {
-        const Turn<V> sign(call_.minimum);
+        const Turn<V> sign = sign_;
         Odd<V> odd;
         each_column<V>(count, [&](auto lanes_of, int64_t i) POOLGRAD_LAMBDA {
             constexpr int lanes = decltype(lanes_of)::value;
@@ -655,6 +655,7 @@ class MaxGradient {
 
     const MaxCall& call_;
     const MaxSpace space_;
+    const Turn<V> sign_;
     const Decoder decode_;
     const bool from_input_;
     const bool picks_;  // inner is 1 and width irregular: a gather picks a register of destinations at a time

@@ -40,7 +40,7 @@ POOLGRAD_NOINLINE void first_of_best(const BestRow<V, C>* rows, int64_t count, i
 template <class S, class V, class C, bool coded>
 class Lines {
   public:
-    Lines(const MaxCall& call, const MaxSpace& space) : call_(call), space_(space) {
+    Lines(const MaxCall& call, const MaxSpace& space) : call_(call), space_(space), sign_(call, Type<S>()) {
         const Rule* rule = space.width.rule();
         const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
         // Rows shorter than a register would be taken element by element.
@@ -177,14 +177,14 @@ class Lines {
         }
         Odd<V> odd;
         first_of_sources<coded>([&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].row; }, [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].code; },
-                                count, Turn<V>(call_.minimum), rooms.columns.size() * space_.inner, to.values, to.codes, odd);
+                                count, sign_, rooms.columns.size() * space_.inner, to.values, to.codes, odd);
         return !odd.seen();
     }
     // Windows of one depth: all rows of a block in one go.
     POOLGRAD_NOINLINE bool down_flat(const Rooms& rooms, int64_t outer, int64_t d, Range heights, Both to) const {
         const int64_t row = space_.width.input_size() * space_.inner, length = rooms.columns.size() * space_.inner;
         const S* plane = static_cast<const S*>(call_.source) + space_.input_at(outer, space_.depth.window(d).first, 0, rooms.columns.first);
-        const Turn<V> sign(call_.minimum);
+        const Turn<V> sign = sign_;
         const C step = C(space_.step[1]);
         Odd<V> odd;
         for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(rooms.pitch)) {
@@ -274,6 +274,7 @@ class Lines {
 
     const MaxCall& call_;
     const MaxSpace& space_;
+    const Turn<V> sign_;
     bool usable_;
     int64_t tile_ = 1, ring_rows_ = 0;
 };

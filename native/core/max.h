@@ -18,6 +18,10 @@ struct Compute {
 template <class S, class V>
 constexpr bool kPlain = sizeof(V) > 4 && sizeof(S) < 8;
 
+// 32 or 64 bits: these can be turned into lanes and picked. Small integers without codes are compared as they are.
+template <class S, class V>
+constexpr bool kWords = !kPlain<S, V> && sizeof(V) >= 4;
+
 // A minimum is a maximum of values with the sign (floats) or all bits (integers) turned over, and unsigned integers have the order of
 // signed ones with the first bit turned over.
 template <class V>

@@ -19,7 +19,7 @@ class Best {
   public:
     Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space), sign_(call, Type<S>()), lines_(call, space) {
         const Rule* rule = space.width.rule();
-        side_by_side_ = !kPlain<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
+        side_by_side_ = kWords<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
                         space.width.longest_window() <= 64 && (!rule || space.width.output_size() < 32 || rule->stride > 4);
         const int64_t inner = side_by_side_ ? kPlanes<V> : space.inner;
         constexpr int64_t room = (8 << 10) / int64_t(sizeof(V));  // elements of a row
@@ -217,10 +217,10 @@ class Best {
     // One source row.
     void along_width(Rooms& rooms, int64_t outer, int64_t d, int64_t h, V* values, C* codes) const {
         const S* row = static_cast<const S*>(call_.source) + space_.input_at(outer, d, h, 0) + rooms.inner.first;
-        if constexpr (!kPlain<S, V>) {
+        if constexpr (kWords<S, V>)
             if (side_by_side_) return planes_along_width(rooms, outer, d, h, values, codes);
+        if constexpr (!kPlain<S, V>)
             if (line_) return line_along_width(rooms, row, values, codes);
-        }
         const int64_t run = rooms.inner.size();
         for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += run, codes += run) {
             const Range window = space_.width.window(w);
@@ -372,7 +372,7 @@ void max_forward_with(const MaxCall& call) {
         const int64_t run = box.inner.size(), columns = box.width.size();
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
             best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, V* values, C* codes) {
-                if constexpr (!kPlain<S, V>)
+                if constexpr (kWords<S, V>)
                     if (best.planes() > 1) {
                         // Turned back in place, then every plane's part to where it belongs.
                         store_values(values, values, columns * kPlanes<V>, sign);
@@ -401,10 +401,14 @@ void max_forward_with(const MaxCall& call) {
 
 template <class S, class V, class C>
 void max_forward(const MaxCall& call) {
-    if (call.winners)
-        max_forward_with<S, V, C, true>(call);
-    else
-        max_forward_with<S, V, C, false>(call);
+    if (call.winners) return max_forward_with<S, V, C, true>(call);
+    if constexpr (std::is_integral_v<S> && sizeof(S) < 4 && sizeof(V) == 4) {
+        // Where rows fill a register of them, small integers need no more room.
+        const Axis& width = *call.layout.axes[2];
+        if (call.layout.inner >= kLanes<S> || (call.layout.inner == 1 && width.rule() && width.input_size() >= 2 * kLanes<S>))
+            return max_forward_with<S, S, std::make_unsigned_t<S>, false>(call);
+    }
+    max_forward_with<S, V, C, false>(call);
 }
 
 }  // namespace poolgrad::POOLGRAD_ISA

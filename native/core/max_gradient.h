@@ -297,12 +297,13 @@ class MaxGradient {
         const S* grads;
         const C* picked;  // the same as bits of A, where they are picked
         const C* codes;
+        const uint8_t* bytes;  // the codes as they are stored, where they are dealt
         C base;
     };
 
     void gather(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, Range ws, const CodeView& codes) {
         const int64_t run = box.inner.size(), length = box.width.size() * run;
-        const bool joined = run == space_.inner;
+        const bool joined = run == space_.inner, bytes = apart_ && joined && !picks_ && codes.bytes == 1;  // dealt as they are
         std::fill_n(rooms.row_holds, kMostTaps, -1);
         const int64_t heights = height_().longest();
         for (int64_t d = box.depth.first; d < box.depth.last; ++d)
@@ -316,12 +317,15 @@ class MaxGradient {
                         C* row = rooms.code_rows + place * rooms.row_size;
                         const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, z, y, ws.first) + box.inner.first;
                         C* picked = picks_ ? rooms.grad_rows + place * rooms.row_size : nullptr;
-                        if (rooms.row_holds[place] != key) {
+                        const uint8_t* stored = static_cast<const uint8_t*>(codes.data) + (bytes ? codes.index(z, y, ws.first) : 0);
+                        if (rooms.row_holds[place] != key && bytes) {
+                            check(rooms, stored, codes.pitch_width, outer, z, y, ws, box.inner);
+                        } else if (rooms.row_holds[place] != key) {
                             read_row(rooms, codes, outer, z, y, ws, box.inner, row);
                             if (picks_) read_grads(picked, grads, ws.size());
                         }
                         rooms.row_holds[place] = key;
-                        taps[count++] = {grads, picked, row, C(uint64_t(d - space_.depth.window(z).first) * space_.step[0] +
+                        taps[count++] = {grads, picked, row, stored, C(uint64_t(d - space_.depth.window(z).first) * space_.step[0] +
                                                               uint64_t(h - space_.height.window(y).first) * space_.step[1])};
                     }
                 const int64_t at = space_.input_at(outer, d, h, box.width.first) + box.inner.first;
@@ -331,7 +335,13 @@ class MaxGradient {
                     continue;
                 }
                 if (whole && apart_) {
-                    deal(rooms, box, ws, count ? taps : nullptr, whole);
+                    const Tap* tap = count ? taps : nullptr;
+                    if (!bytes)
+                        deal<A>(rooms, box, ws, tap, tap ? tap->codes : nullptr, run, whole);
+                    else if (sizeof(S) == 1 && run >= kLanes<uint8_t>)
+                        deal<std::conditional_t<sizeof(S) == 1, uint8_t, A>>(rooms, box, ws, tap, tap ? tap->bytes : nullptr, codes.pitch_width, whole);
+                    else
+                        deal<A>(rooms, box, ws, tap, tap ? tap->bytes : nullptr, codes.pitch_width, whole);
                     continue;
                 }
                 for (int64_t i = 0; i < box.width.size(); ++i)
@@ -340,8 +350,11 @@ class MaxGradient {
             }
     }
 
-    // A row of windows that do not overlap: each output goes to the columns of its own.
-    void deal(const Rooms& rooms, const Box& box, Range ws, const Tap* tap, S* to) const {
+    // A row of windows that do not overlap: each output goes to the columns of its own. L is what lanes hold: 0 is added to nothing
+    // else, so integers may stay as small as they are.
+    template <class L, class W>
+    void deal(const Rooms& rooms, const Box& box, Range ws, const Tap* tap, const W* codes, int64_t pitch, S* to) const {
+        using Code = std::make_unsigned_t<typename BitsOf<sizeof(L)>::type>;
         const int64_t run = box.inner.size();
         int64_t done = box.width.first;
         const auto zero_until = [&](int64_t end) {
@@ -354,15 +367,15 @@ class MaxGradient {
             zero_until(first);
             done = last;
             if constexpr (can_gather)
-                each_column<A>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                each_column<L>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
                     constexpr int lanes = decltype(lanes_of)::value;
-                    const auto code = load<C, lanes>(tap->codes + (x - ws.first) * run + at);
-                    const auto grad = spread<A, lanes>(0) + load<A, lanes>(tap->grads + (x - ws.first) * space_.inner + at);
+                    const auto code = load<Code, lanes>(codes + (x - ws.first) * pitch + at);
+                    const Vector<L, lanes> grad = spread<L, lanes>(0) + load<L, lanes>(tap->grads + (x - ws.first) * space_.inner + at);
                     C here = C(tap->base + C(uint64_t(first - start) * space_.step[2]));
                     S* there = to + (first - box.width.first) * run + at;
                     for (int64_t w = first; w < last; ++w, there += run, here = C(here + space_.step[2])) {
-                        const Mask<A, lanes> same = code == spread<C, lanes>(here);
-                        store<A, lanes>(there, select<A, lanes>(same, grad, spread<A, lanes>(0)));
+                        const Mask<L, lanes> same = code == spread<Code, lanes>(Code(here));
+                        store<L, lanes>(there, select<L, lanes>(same, grad, spread<L, lanes>(0)));
                     }
                 });
         }

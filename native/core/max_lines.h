@@ -45,7 +45,7 @@ class Lines {
         const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
         // Rows shorter than a register would be taken element by element.
         usable_ = !kPlain<S, V> && space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
-                  (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : space.inner == 1);
+                  (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : kWords<S, V> && space.inner == 1);
         if (!usable_) return;
         const int64_t most = rule ? (kRoom / space.inner - rule->window) / rule->stride
                                   : std::min(kRoom, fitting_tile(Side{&space.width, false}, kRoom));
@@ -97,8 +97,8 @@ class Lines {
         } else {
             rooms.lead = 0, rooms.groups = outputs.size(), rooms.pitch = rooms.columns.size();
             const auto window = [&](int64_t i) { return space_.width.window(outputs.first + i); };
-            rooms.picks.prepare(outputs.size(), rooms.columns.first, window);
-            if (coded) rooms.code_picks.prepare(outputs.size(), rooms.columns.first, window);
+            if constexpr (kWords<S, V>) rooms.picks.prepare(outputs.size(), rooms.columns.first, window);
+            if constexpr (kWords<S, V> && coded) rooms.code_picks.prepare(outputs.size(), rooms.columns.first, window);
         }
         rooms.block = std::max<int64_t>(1, kRoom / std::max(rooms.pitch, rooms.groups * space_.inner));
         std::fill_n(rooms.line.values, rooms.size, lowest());
@@ -117,7 +117,8 @@ class Lines {
             for (int64_t h = heights.first; h < heights.last; ++h)
                 if (!down(rooms, outer, d, h, line.at((h - heights.first) * pitch))) return false;
         }
-        if (!space_.width.rule()) return pick(rooms, heights.size(), outputs.size()), true;
+        if constexpr (kWords<S, V>)
+            if (!space_.width.rule()) return pick(rooms, heights.size(), outputs.size()), true;
         const Rule& rule = *space_.width.rule();
         const int64_t count = heights.size() * rooms.groups, row = outputs.size() * inner;
         const bool apart = rooms.groups != outputs.size();

@@ -792,6 +792,8 @@ class Average {
         }
         if constexpr (gradient)
             if (factors) return sum_spans<gradient>(rows, weights, spans, groups.count, length, scaled);
+        if constexpr (!gradient)
+            if (groups.count == 1 && spans[0].count > 24) return sum_span<gradient, true>(rows, weights, spans[0], length, sinks[0]);
         sum_spans<gradient>(rows, weights, spans, groups.count, length, sinks);
     }
 

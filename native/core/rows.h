@@ -104,13 +104,11 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
 }
 
 // sink <- the sum of the span's 1 to kBlock rows, element by element.
-template <bool weighted, class A, class Rows, class Sink>
+template <bool weighted, bool ahead = false, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_span(const Rows& rows, const A* weights, Span span, int64_t length, const Sink& sink) {
     constexpr int lanes = kLanes<A>;
     int64_t at = 0;
-    if (span.count > 24)
-        for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted, true>(rows, weights, &span, at, &sink);
-    for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted>(rows, weights, &span, at, &sink);
+    for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted, ahead>(rows, weights, &span, at, &sink);
     for (; at + lanes <= length; at += lanes) sum_columns<1, 1, lanes, weighted>(rows, weights, &span, at, &sink);
     if (at == length) return;
     if (Sink::again && length >= lanes)  // the last register overlaps the one before

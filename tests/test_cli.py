@@ -355,13 +355,25 @@ def test_a_stopped_run_leaves_nothing(number, code, nameless):
 
 
 def test_a_wrong_dtype_is_said_in_words_of_files(capsys):
-    for name, dtype in (("whole", "int64"), ("double", "float64"), ("yes", "bool"), ("short", "int16")):
+    for name, dtype in (
+        ("whole", "int64"),
+        ("double", "float64"),
+        ("yes", "bool"),
+        ("short", "int16"),
+        ("bits", "uint16"),
+    ):
         np.save(f"{name}.npy", np.ones((1, 2, 2, 1), dtype))
     np.save("x.npy", np.ones((1, 4, 4, 1), "float32"))
     error = mistake(AVERAGE.replace("grad.npy", "whole.npy"), capsys)
     assert "--grad whole.npy: holds int64; it must be float16, bfloat16, float32, float64" in error
     assert "--dtype float32 converts every input" in error
     assert run(AVERAGE.replace("grad.npy", "whole.npy") + " --dtype float32 -o dx.npy", capsys)[0] == 0
+    assert "--dtype bfloat16 if these are its bits, else" in mistake(AVERAGE.replace("grad.npy", "bits.npy"), capsys)
+    with open("text.npy", "w") as file:
+        file.write("no array")
+    assert "is not an array saved by numpy.save (it begins otherwise)" in mistake(
+        AVERAGE.replace("grad.npy", "text.npy"), capsys
+    )
     assert "--grad yes.npy: holds bool" in (error := mistake(AVERAGE.replace("grad.npy", "yes.npy"), capsys))
     assert "save it as float32" in error
     sizes = "--ksize 1,2,2,1 --strides 1,2,2,1 --padding VALID"

@@ -208,6 +208,19 @@ def test_instruction_sets(run_python: Callable[..., str]) -> None:
         assert "avx2" not in Path("/proc/cpuinfo").read_text()
 
 
+PAYLOADS = """
+import numpy as np, poolgrad as pg
+for channels in (1, 3, 8, 20):
+    x = np.full((1, 2, channels), 0x7E25, np.uint16).view(np.float16)
+    print(set(pg.max_pool(x, window=2, axes=1).view(np.uint16).ravel().tolist()))
+"""
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+def test_a_half_keeps_the_payload_of_its_nan(isa: str, run_python: Callable[..., str]) -> None:
+    assert run_python(PAYLOADS, POOLGRAD_ISA=isa).split() == ["{32293}"] * 4
+
+
 def test_unknown_instruction_set(run_python: Callable[..., str]) -> None:
     program = """
 import poolgrad as pg

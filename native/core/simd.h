@@ -187,7 +187,7 @@ POOLGRAD_INLINE Vector<uint16_t, count> narrow_half(Vector<float, count> value) 
     const Words tiny = bit_copy<Words>(bit_copy<Vector<float, count>>(magnitude) + 0.5f) - 0x3F000000u;
     Words half = select<uint32_t, count>(magnitude < 0x38800000u, tiny, normal);
     half = select<uint32_t, count>(magnitude >= 0x47800000u, spread<uint32_t, count>(0x7C00u), half);
-    half = select<uint32_t, count>(magnitude > 0x7F800000u, spread<uint32_t, count>(0x7E00u), half);
+    half = select<uint32_t, count>(magnitude > 0x7F800000u, ((magnitude >> 13) & 0x3FFu) | 0x7E00u, half);
     return convert<uint16_t, uint32_t, count>(half | sign);
 }
 

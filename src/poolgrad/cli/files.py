@@ -34,9 +34,12 @@ def read(option: str, text: str) -> Array:
         raise Problem(f"{option} {text}: cannot be read: it is not a file")
     try:
         with open(path, "rb") as file:
-            if file.read(2) == b"PK":  # a zip file, empty or not
+            magic = file.read(6)
+            if magic.startswith(b"PK"):  # a zip file, empty or not
                 file.seek(0)
                 return _from_npz(option, text, path, name, file)
+            if magic != b"\x93NUMPY":
+                raise Problem(f"{option} {text}: is not an array saved by numpy.save (it begins otherwise)")
         mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return mapped.view(np.ndarray)
     except FileNotFoundError:

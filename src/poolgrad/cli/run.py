@@ -145,6 +145,8 @@ def _wrong_dtype(op: Op, options: argparse.Namespace, error: PoolTypeError) -> P
         remedy = "save it as int64"
     elif error.got in ("bool", "complex64", "complex128"):
         remedy = "save it as float32"
+    elif error.got == "uint16" and "bfloat16" in str(error.expected):
+        remedy = f"--dtype bfloat16 if these are its bits, else {remedy}"
     takes = f"it must be {error.expected}" if "," in str(error.expected) else f"another input holds {error.expected}"
     file = f"{option(argument.name)} {getattr(options, argument.name)}"
     return Problem(f"{op.name}: {file}: holds {error.got}; {takes}: {remedy}")

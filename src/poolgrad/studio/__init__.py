@@ -48,6 +48,7 @@ def serve(
         if (error.name or "").split(".")[0] not in ("starlette", "uvicorn"):
             raise
         raise StudioError(
-            f"the studio needs {error.name}, which is not installed: pip install 'poolgrad[studio]'"
+            f"the studio needs {error.name}, which is not installed: "
+            "pip install 'poolgrad[studio]', or in a clone pip install '.[studio]'"
         ) from None
     launch.serve(page, host, port, open_browser, allow_host)

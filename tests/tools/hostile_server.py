@@ -1,4 +1,5 @@
 """Answer calls of raw ops, each in a process of its own: one JSON call a line in, one JSON answer a line out.
+A list of calls shares a process, and has a list of answers.
 
 The server imports poolgrad once and forks for every call, so a crash, a hang or a corrupted heap stays there and is
 reported: ``{"signal": 11}``. A tensor is ``{"dtype", "shape", "values"}``, its values one number for all, a flat list
@@ -60,7 +61,8 @@ def in_a_child(line: str) -> str:
             resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         signal.alarm(SECONDS)
         with os.fdopen(writer, "w") as pipe:
-            pipe.write(json.dumps(answer(json.loads(line))))
+            call = json.loads(line)
+            pipe.write(json.dumps([answer(each) for each in call] if isinstance(call, list) else answer(call)))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:

@@ -117,6 +117,7 @@ class StudioPage:
     def graph(self) -> Any:
         """The page's graph, from the draft that this tab keeps."""
         self.tab.wait_for_timeout(450)
+        self.tab.wait_for_selector("html:not([data-draft='pending'])")
         return json.loads(self.tab.evaluate(DRAFT).split("\n", 1)[1])
 
     def graph_title(self) -> str:

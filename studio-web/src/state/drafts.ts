@@ -113,7 +113,11 @@ export function keepDrafts(): void {
     if (graphNow() === last) return;
     last = graphNow();
     clearTimeout(timer);
-    timer = setTimeout(write, 300);
+    document.documentElement.dataset.draft = "pending"; // for tests, as `mark` in runner.ts
+    timer = setTimeout(() => {
+      write();
+      document.documentElement.dataset.draft = "kept";
+    }, 300);
   });
   addEventListener("pagehide", write);
   void dropUploads().catch(() => undefined);

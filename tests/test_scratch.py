@@ -60,6 +60,16 @@ def test_bound(name: str, kind: str, workers: int) -> None:
         assert used <= LIMIT * workers, f"{op}: {used / 2**20:.1f} MiB with {workers} workers"
 
 
+@pytest.mark.parametrize("channels", [1, 16, 300])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_bound_where_outputs_are_many(kind: str, channels: int) -> None:
+    """Fourteen outputs for each input: rows of outputs are far longer than those of inputs."""
+    w = pg.adaptive((600,), (8400,))
+    x = np.ones((600, channels), kind)
+    y, winners = pg.max_pool(x, w, axes=0, return_winners=True)
+    assert peak(lambda: pg.max_pool_grad(y, w, winners, axes=0, workers=1)) <= LIMIT
+
+
 @pytest.mark.parametrize("shape", [(1, 3000, 3000, 1), (1, 3, 4, 500_000), (4000, 7, 7, 8), (1, 1, 2_000_000, 1)])
 def test_bound_of_max_gradients_from_the_input(shape: tuple[int, ...]) -> None:
     """MaxPoolGrad finds its winners tile by tile: no array of winners of the whole."""

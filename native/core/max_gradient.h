@@ -127,9 +127,10 @@ class MaxGradient {
             }
             if (job.gather_) {
                 row_size = most_outputs * run + (job.picks_ ? Picks<C>::kSlack : 0);
-                code_rows = arena.take<C>(kMostTaps * row_size);
+                const int64_t rows = job.depth_().longest() * job.height_().longest();  // that reach a row of destinations
+                code_rows = arena.take<C>(rows * row_size);
                 if (job.picks_) {
-                    grad_rows = arena.take<C>(kMostTaps * row_size);
+                    grad_rows = arena.take<C>(rows * row_size);
                     picks = Picks<C>(arena, tile);
                     column_codes = arena.take<C>(job.width_().longest() * (tile + kLanes<C>));
                 }

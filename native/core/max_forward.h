@@ -139,7 +139,7 @@ class Best {
     static constexpr int64_t kColumns = 512;  // source columns of planes side by side
     int64_t row_size() const { return tile_ * run_; }
 
-    // Below everything, so that it never beats a value; a row of nothing else is told apart by clip_codes.
+    // Below everything, so that it never beats a value; where it equals one, the codes are mended (line_along_width).
     S lowest() const {
         S result;
         if constexpr (is_float<S>)

@@ -161,11 +161,15 @@ GEOMETRIES = (
     _sliding("wide_step_3", (2, 101), (1, 5), (1, 3)),
     _sliding("wide_step_4", (2, 67), (2, 3), (1, 4), "SAME"),
     _sliding("wide_step_5", (2, 83), (1, 11), (1, 5), "SAME"),
+    _sliding("wide_step_1", (4, 37), 3, 1, "SAME"),
+    _sliding("wide_tiles", (5, 51), 2, 2, [(1, 0), (1, 1)]),
     # one axis
+    _sliding("line_tiles_4", (61,), 4, 4, [(3, 2)]),
     _sliding("line_step_1", (40,), 5, 1, "SAME"),
     _sliding("line_blocks_of_256", (1400,), 700, 300, "SAME"),
     # three axes
     _sliding("cube_3x3x3", (4, 5, 6), 3, 1, "SAME"),
+    _sliding("cube_wide", (3, 4, 29), 3, (1, 1, 2), "SAME"),
     _sliding("cube_tiles", (4, 6, 4), (2, 3, 2), (2, 3, 2)),
     _sliding("cube_uneven", (5, 4, 7), (3, 1, 4), (2, 1, 3), "SAME"),
     _sliding("cube_no_output_last", (4, 2, 2), (2, 1, 3), (2, 1, 1)),

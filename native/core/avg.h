@@ -10,6 +10,7 @@ namespace poolgrad::POOLGRAD_ISA {
 enum class Across {
     runs,    // inner is long: each destination is a sum of runs of the row
     line,    // inner is short, the axis regular: the whole row at once, shifted (stride 1) or in phases
+    slide,   // inner is 1, the window small: down and across in registers
     picks,   // inner is 1, the axis irregular: terms are picked from the row, a register of destinations at a time
     blocks,  // a single range exceeds a row of scratch: one destination at a time, its range in blocks
 };
@@ -178,12 +179,14 @@ class Average {
         const bool fits_line = regular_ && rule_.window <= rule_.input_size && terms <= kBlock &&
                                (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
         const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
+        const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && !fills_ && width_.sources() >= 3 * kLanes<A> &&
+                            depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride == 1 && is_covered()));
         // Wide rows fill registers by themselves.
         const bool wide = (fits_line || picks) && std::max(width_.sources(), width_.destinations()) >= 64;
-        side_by_side_ = !integers && inner_ == 1 && !fills_rows && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
+        side_by_side_ = !integers && inner_ == 1 && !slides && !fills_rows && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
-        ring_rows_ = both ? std::min(height_.together(kTogether), kBlock) : 0;
+        ring_rows_ = both && !slides ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
         // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
         // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
@@ -194,6 +197,7 @@ class Average {
         const bool line = regular_ && !side_by_side_ && run_ == inner && (fills_ || (inner < 16 && fits_line));
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         if (picks && !side_by_side_ && across_ == Across::runs) across_ = Across::picks;
+        if (slides) across_ = Across::slide;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
         // With a pass over depth, planes of the source come back for the next depth: keep those of a box within 512 KiB.
@@ -211,6 +215,9 @@ class Average {
             plane_rows_ = std::max(least, std::min({height_.sources(), (16 << 10) / (columns_ * run_ * int64_t(sizeof(A))), kBlock}));
         }
     }
+
+    // Whether the first and the last of the inputs lie in windows; with stride 1 so do those between.
+    bool is_covered() const { return !width_.range(0).empty() && !width_.range(width_.destinations() - 1).empty(); }
 
     // Destinations along one axis with the same source range, and that range.
     struct Group {
@@ -263,6 +270,13 @@ class Average {
                         : (tile_ + 1) * rule.stride + rule.window;
     }
 
+    struct SlideRow {
+        Range range;
+        int64_t divisor;        // forward
+        A weights[kSlideRows];  // in a gradient
+    };
+    static constexpr int64_t kSlideHeights = 64;
+
     // What a box works on, and a worker's scratch for it.
     struct Rooms {
         Rooms(const Average& job, std::byte* base) : arena(base) {
@@ -275,7 +289,12 @@ class Average {
             ring_holds = arena.take<int64_t>(job.ring_rows_);
             rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
-            if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1));
+            if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1) + kLanes<A>);
+            if (job.across_ == Across::slide) {
+                width_factors = arena.take<A>(kFactors * job.factors_size());
+                slide_rows = arena.take<SlideRow>(kSlideHeights + 1);
+                return;
+            }
             if (job.side_by_side_) {
                 plane_rows = arena.take<A>(job.plane_rows_ * row_size);
                 joined = arena.take<A>(job.staging_size() * kPlanes<A>);
@@ -309,6 +328,10 @@ class Average {
         Span* spans = nullptr;
         Picks<A> picks;
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
+        std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // and those of small windows: depth and height
+        std::size_t oldest = 0;
+        SlideRow* slide_rows = nullptr;  // of some heights, and of one depth behind
+        Range slide_heights{0, 0};
 
         Range columns{0, 0}, inner{0, 0};  // of the source, of this box
         Line line;
@@ -333,7 +356,15 @@ class Average {
         if (across_ == Across::line) prepare_line(rooms, box.width);
         if (across_ == Across::runs) prepare_runs(rooms, box.width);
         if (across_ == Across::picks) prepare_picks(rooms, box.width);
+        if (across_ == Across::slide) prepare_slide(rooms, box.width);
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
+            if constexpr (!integers)
+                if (across_ == Across::slide) {
+                    with_small_window(rule_.stride, rule_.window, [&](auto stride, auto window) {
+                        slide_planes<decltype(stride)::value, decltype(window)::value>(rooms, writer, box, outer);
+                    });
+                    continue;
+                }
             if (side_by_side_) {
                 const int64_t first = outer * kPlanes<A>;
                 rooms.planes = int(std::min<int64_t>(kPlanes<A>, call_.layout.outer - first));
@@ -636,6 +667,120 @@ class Average {
             }
         }
         finish(rooms.total, run, gradient ? A(1) : divisor.times(width_.axis->divisor(w)).template as<A>(), to);
+    }
+
+    // ---- small windows of one channel ----
+
+    // Forward: divisors along width, for two products of the others. Gradient: their reciprocals, one row.
+    static constexpr int64_t kFactors = gradient ? 1 : 2;
+    int64_t factors_size() const { return tile_ + rule_.window + 2 * kLanes<A>; }
+    void prepare_slide(Rooms& rooms, Range box) const {
+        std::fill_n(rooms.width_factors, kFactors * factors_size(), A(1));
+        if constexpr (gradient) {
+            const int64_t start = line_of(box).first;
+            for (int64_t w = rooms.columns.first; w < rooms.columns.last; ++w) rooms.width_factors[w - start] = A(1) / A(width_.axis->divisor(w));
+        }
+    }
+
+    template <int stride, int window>
+    POOLGRAD_NOINLINE void slide_planes(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer) const {
+        constexpr int lanes = kLanes<A>;
+        if constexpr (!gradient || stride == 1) {
+            const int64_t wide = width_.sources(), high = height_.sources(), count = box.width.size();
+            const RowReader<S, A> reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide,
+                                         line_of(box.width).first);
+            const auto nothing = spread<A, lanes>(A(-0.0));
+            // A last register may go beyond its row where what follows is written later, or belongs to nobody.
+            const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
+            const bool rows_follow = count == row, planes_follow = rows_follow && box.height.size() == height_.destinations();
+            const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = stream_;
+            const Range heights = box.height;
+            const int64_t padded = divide_up(count, lanes) * lanes, source_planes = outer * depth_.sources();
+            SlideRow *table = rooms.slide_rows, &deep = table[kSlideHeights];
+            for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
+                make_slide_row(deep, depth_, d);
+                const Range depths = deep.range;
+                const int64_t end = streaming       ? INT64_MAX
+                                    : all_follow    ? box.outer.last * space
+                                    : planes_follow ? outer * space + box.depth.last * plane
+                                    : rows_follow   ? outer * space + d * plane + heights.last * row
+                                                    : 0;
+                int64_t at = outer * space + d * plane + heights.first * row + box.width.first;
+                for (int64_t h = heights.first, i = 0; h < heights.last; ++h, ++i, at += row) {
+                    if (i % kSlideHeights == 0) make_slide_rows(rooms, h, std::min(h + kSlideHeights, heights.last)), i = 0;
+                    const SlideRow& high_row = table[i];
+                    const Range rows_of = high_row.range;
+                    T* to = writer.row(at, count);
+                    if (depths.empty() || rows_of.empty()) {
+                        std::memset(to, 0, std::size_t(count) * sizeof(T));
+                        continue;
+                    }
+                    const A* factors = gradient ? rooms.width_factors : divisors_of(rooms, box.width, deep.divisor, high_row.divisor);
+                    const int64_t first = ((source_planes + depths.first) * high + rows_of.first) * wide;
+                    const int64_t whole = at + padded <= end ? count : count / lanes * lanes;
+                    const bool inside = reader.inside(first, first + ((depths.size() - 1) * high + rows_of.size() - 1) * wide);
+                    const A *depth_weights = deep.weights, *height_weights = high_row.weights;
+                    const auto make_row = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
+                        const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
+                            auto total = nothing;
+                            for (int y = 0; y < rows; ++y) {
+                                auto sum = nothing;
+                                for (int z = 0; z < planes; ++z) {
+                                    const auto term = read(first + (z * high + y) * wide);
+                                    sum = sum + (gradient ? term * depth_weights[z] : term);
+                                }
+                                total = total + (gradient ? sum * height_weights[y] : sum);
+                            }
+                            return total;
+                        };
+                        slide<stride, window, lanes>(
+                            count,
+                            [=](int64_t k) POOLGRAD_LAMBDA {
+                                const auto sum = reader.column(k, inside, nothing, down);
+                                return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
+                            },
+                            [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; },
+                            [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
+                                if constexpr (!gradient) sum = sum / load<A, lanes>(factors + i);
+                                if (i < whole) return store<A, lanes>(to + i, sum);
+                                T rest[lanes];
+                                store<A, lanes>(rest, sum);
+                                std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
+                            });
+                    };
+                    if (depths.size() == 1 && rows_of.size() == window)  // the most frequent
+                        make_row(Constant<window>(), Constant<1>());
+                    else
+                        make_row(int(rows_of.size()), int(depths.size()));
+                }
+            }
+        }
+    }
+    // What a destination sums along depth or height; of heights, all those of planes that are not too high are made once.
+    void make_slide_row(SlideRow& row, const Side& side, int64_t destination) const {
+        row.range = side.range(destination);
+        if constexpr (gradient)
+            fill_weights(side, row.range.first, row.range.size(), row.weights);
+        else
+            row.divisor = side.axis->divisor(destination);
+    }
+    void make_slide_rows(Rooms& rooms, int64_t first, int64_t last) const {
+        if (rooms.slide_heights == Range{first, last}) return;
+        rooms.slide_heights = {first, last};
+        for (int64_t h = first; h < last; ++h) make_slide_row(rooms.slide_rows[h - first], height_, h);
+    }
+    // The divisors of a row for these of the other axes. Two rows are kept: most windows are whole along height, the others alike.
+    const A* divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
+        std::size_t slot = 0;
+        while (slot < rooms.divided_by.size() && rooms.divided_by[slot] != std::pair(depth, height)) ++slot;
+        const bool known = slot < rooms.divided_by.size();
+        if (!known) slot = rooms.oldest;
+        A* row = rooms.width_factors + int64_t(slot) * factors_size();
+        if (known) return row;
+        const Divisor divisor = Divisor().times(depth).times(height);
+        for (int64_t i = 0; i < box.size(); ++i) row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<A>();
+        rooms.divided_by[slot] = {depth, height}, rooms.oldest = 1 - slot;
+        return row;
     }
 
     // ---- along width, inner 1, irregular ----

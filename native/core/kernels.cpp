@@ -37,6 +37,7 @@
 #include "lanes.h"
 #include "strided.h"
 #include "picks.h"
+#include "slide.h"
 #if defined(POOLGRAD_FAMILY_AVERAGE)
 #include "rows.h"
 #include "finish.h"

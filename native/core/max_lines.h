@@ -43,18 +43,21 @@ class Lines {
     Lines(const MaxCall& call, const MaxSpace& space) : call_(call), space_(space), sign_(call, Type<S>()) {
         const Rule* rule = space.width.rule();
         const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
+        slides_ = kSlides && rule && space.inner == 1 && rule->input_size >= kLanes<V> && is_small_window(rule->stride, rule->window) &&
+                  deep * high <= kSlideRows;
         // Rows shorter than a register would be taken element by element.
-        usable_ = !kPlain<S, V> && space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
-                  (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : kWords<S, V> && space.inner == 1);
+        usable_ = slides_ || (!kPlain<S, V> && space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
+                  (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : kWords<S, V> && space.inner == 1));
         if (!usable_) return;
-        const int64_t most = rule ? (kRoom / space.inner - rule->window) / rule->stride
+        const int64_t most = slides_ ? kRoom : rule ? (kRoom / space.inner - rule->window) / rule->stride
                                   : std::min(kRoom, fitting_tile(Side{&space.width, false}, kRoom));
         tile_ = std::clamp<int64_t>(most, 1, std::max<int64_t>(1, space.width.output_size()));
         // Windows that overlap in height share what was found over depth.
-        ring_rows_ = deep > 1 && (space.height.longest_cover() > 2 || deep * high > kRows) ? high : 0;
+        ring_rows_ = deep > 1 && !slides_ && (space.height.longest_cover() > 2 || deep * high > kRows) ? high : 0;
     }
 
     static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
+    static constexpr int64_t kHeights = 64;                            // rows of small windows that are found at once
 
     bool usable() const { return usable_; }
     int64_t tile() const { return tile_; }  // the most outputs of a row
@@ -67,6 +70,11 @@ class Lines {
     struct Rooms {
         Rooms(const Lines& job, Arena& arena) {
             if (!job.usable_) return;
+            if (job.slides_) {
+                packed = {arena.take<V>(kRoom + kLanes<V>), arena.take<C>(coded ? kRoom + kLanes<V> : 0)};
+                windows = arena.take<Range>(kHeights);
+                return;
+            }
             const Rule* rule = job.space_.width.rule();
             size = kRoom + (rule ? (2 * rule->window + 4 * rule->stride) * job.space_.inner : Picks<V>::kSlack) + kLanes<V>;
             const auto take = [&](int64_t rows) { return Both{arena.take<V>(rows * size), arena.take<C>(coded ? rows * size : 0)}; };
@@ -82,6 +90,7 @@ class Lines {
         Range outputs{0, 0}, columns{0, 0};           // of width
         int64_t lead = 0, groups = 0, pitch = 0;      // of a row in a line: what lies before the columns, its outputs, its elements
         int64_t block = 0;                            // rows
+        Range heights{0, 0}, *windows = nullptr;      // of small windows, those of height that were asked for last
         std::pair<int64_t, int64_t> ring_of{-1, -1};  // outer and depth
     };
 
@@ -89,6 +98,8 @@ class Lines {
     void prepare(Rooms& rooms, Range outputs) const {
         if (rooms.outputs == outputs) return;
         rooms.outputs = outputs;
+        rooms.block = std::clamp<int64_t>(kRoom / outputs.size(), 1, kHeights);
+        if (slides_) return;
         rooms.columns = Side{&space_.width, false}.range(outputs);
         if (const Rule* rule = space_.width.rule()) {
             rooms.lead = rooms.columns.first - (outputs.first * rule->stride - rule->before);
@@ -108,6 +119,8 @@ class Lines {
 
     // The maxima of some rows of outputs, at most rooms.block, one after the other in rooms.packed; false if they need the careful way.
     bool find(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
+        if constexpr (kSlides)
+            if (slides_) return in_registers(rooms, outer, d, heights, outputs);
         const int64_t inner = space_.inner, pitch = rooms.pitch;
         if (rooms.ring_of != std::pair(outer, d)) std::fill_n(rooms.ring_holds, ring_rows_, -1), rooms.ring_of = {outer, d};
         const Both line = rooms.line.at(rooms.lead * inner);
@@ -119,7 +132,6 @@ class Lines {
         }
         if constexpr (kWords<S, V>)
             if (!space_.width.rule()) return pick(rooms, heights.size(), outputs.size()), true;
-        const Rule& rule = *space_.width.rule();
         const int64_t count = heights.size() * rooms.groups, row = outputs.size() * inner;
         const bool apart = rooms.groups != outputs.size();
         across(rooms, count, apart ? rooms.found : rooms.packed);
@@ -131,18 +143,12 @@ class Lines {
                 if constexpr (coded) store<C, kLanes<C>>(to.codes + at, load<C, kLanes<C>>(from.codes + at));
             }
         }
-        // Codes count from the clipped start. What is around the row wins only over equals: then the first true element does.
-        if constexpr (coded)
-            for (int64_t w = outputs.first; w < outputs.last && w * rule.stride < rule.before; ++w) {
-                const C clipped = C(uint64_t(rule.before - w * rule.stride) * space_.step[2]);
-                for (int64_t i = 0; i < heights.size(); ++i)
-                    for (C* code = rooms.packed.codes + i * row + (w - outputs.first) * inner, *end = code + inner; code < end; ++code)
-                        *code = *code > clipped ? C(*code - clipped) : C(0);
-            }
+        mend_codes(rooms, heights.size(), outputs);
         return true;
     }
 
   private:
+    static constexpr bool kSlides = is_float<S> && !kPlain<S, V>;        // integers are not worth the code
     static constexpr int64_t kRows = 64;                                 // that are folded at once
 
     static V lowest() {
@@ -150,6 +156,120 @@ class Lines {
             return -std::numeric_limits<V>::infinity();
         else
             return std::numeric_limits<V>::lowest();
+    }
+
+    // Codes count from the clipped start. What is around the row wins only over equals: then the first true element does.
+    void mend_codes(const Rooms& rooms, int64_t rows, Range outputs) const {
+        if constexpr (coded) {
+            const Rule& rule = *space_.width.rule();
+            const int64_t inner = space_.inner, row = outputs.size() * inner;
+            for (int64_t w = outputs.first; w < outputs.last && w * rule.stride < rule.before; ++w) {
+                const C clipped = C(uint64_t(rule.before - w * rule.stride) * space_.step[2]);
+                for (int64_t i = 0; i < rows; ++i)
+                    for (C* code = rooms.packed.codes + i * row + (w - outputs.first) * inner, *end = code + inner; code < end; ++code)
+                        *code = *code > clipped ? C(*code - clipped) : C(0);
+            }
+        }
+    }
+
+    // Small windows.
+    bool in_registers(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
+        const Rule& rule = *space_.width.rule();
+        bool whole = false;
+        if (!(rooms.heights == heights))
+            for (int64_t h = heights.first; h < heights.last; ++h) rooms.windows[h - heights.first] = space_.height.window(h);
+        rooms.heights = heights;
+        with_small_window(rule.stride, rule.window, [&](auto stride, auto window) {
+            whole = slide_rows<decltype(stride)::value, decltype(window)::value>(rooms, outer, d, heights, outputs);
+        });
+        mend_codes(rooms, heights.size(), outputs);
+        return whole;
+    }
+    template <int stride, int window>
+    POOLGRAD_NOINLINE bool slide_rows(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
+        constexpr int lanes = kLanes<V>;
+        using Bits = typename Turn<V>::Bits;
+        using Cell = std::conditional_t<coded, Coded<V, C>, Vector<V, lanes>>;
+        const RowReader<S, V> reader(static_cast<const S*>(call_.source), space_.inputs(), space_.width.input_size(),
+                                     outputs.first * stride - space_.width.rule()->before);
+        const Range depth = space_.depth.window(d);
+        const Turn<V> sign = sign_;
+        const C step = C(space_.step[2]);
+        Cell nothing{};
+        values_of(nothing) = spread<V, lanes>(lowest());
+        const auto join = [=](const Cell& best, const Cell& x, int t) POOLGRAD_LAMBDA {
+            if constexpr (coded) {
+                const Vector<C, lanes> code = x.codes + spread<C, lanes>(C(C(t) * step));
+                const auto mask = (x.values > best.values) | ((x.values == best.values) & (code < best.codes));
+                return Cell{select<V, lanes>(mask, x.values, best.values), select<C, lanes>(mask, code, best.codes)};
+            } else {
+                return larger<V, lanes>(x, best);
+            }
+        };
+        Odd<V> odd;
+        Both to = rooms.packed;
+        int64_t rows[kSlideRows] = {};  // of a window, from its first one on
+        C codes[kSlideRows] = {};
+        int64_t high = 0;
+        int count = 0;
+        const int64_t wide = space_.width.input_size(), plane = space_.input_at(outer, depth.first, 0, 0);
+        for (int64_t h = 0; h < heights.size(); ++h, to = to.at(outputs.size())) {
+            const Range height = rooms.windows[h];
+            if (height.size() != high) {
+                high = height.size(), count = 0;
+                for (int64_t z = 0; z < depth.size(); ++z)
+                    for (int64_t y = 0; y < high; ++y, ++count) {
+                        rows[count] = space_.input_at(0, z, y, 0);
+                        codes[count] = C(uint64_t(z) * space_.step[0] + uint64_t(y) * space_.step[1]);
+                    }
+            }
+            const int64_t first = plane + height.first * wide;
+            const bool inside = reader.inside(first, first + rows[count - 1]);
+            const auto down = [&](const auto& read, auto terms) POOLGRAD_LAMBDA {
+                Cell best{};
+                for (int t = 0; t < terms; ++t) {
+                    const Vector<V, lanes> raw = read(first + rows[t]), x = sign.template turn<lanes>(raw);
+                    if constexpr (std::is_floating_point_v<V> && !coded)
+                        odd.template note<lanes>(bit_copy<Vector<Bits, lanes>>(raw) == spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
+                    if constexpr (std::is_floating_point_v<V>)
+                        if (t || coded || terms == 1) odd.template note<lanes>(unordered<V, lanes>(x, t ? values_of(best) : x));
+                    if (t == 0) {
+                        values_of(best) = x;
+                        if constexpr (coded) best.codes = spread<C, lanes>(codes[0]);
+                    } else if constexpr (coded) {
+                        const auto mask = x > best.values;
+                        best = {select<V, lanes>(mask, x, best.values), select<C, lanes>(mask, spread<C, lanes>(codes[t]), best.codes)};
+                    } else {
+                        best = larger<V, lanes>(x, best);
+                    }
+                }
+                return best;
+            };
+            const auto row = [&](auto terms) POOLGRAD_LAMBDA {
+                slide<stride, window, lanes>(
+                    outputs.size(),
+                    [&](int64_t k) POOLGRAD_LAMBDA {
+                        return reader.column(k, inside, nothing, [&](const auto& read) POOLGRAD_LAMBDA { return down(read, terms); });
+                    },
+                    join,
+                    [&](int64_t at, const Cell& best) POOLGRAD_LAMBDA {  // what goes beyond the row is written later
+                        store<V, lanes>(to.values + at, values_of(best));
+                        if constexpr (coded) store<C, lanes>(to.codes + at, best.codes);
+                    });
+            };
+            if (count == window)  // the most frequent
+                row(Constant<window>());
+            else
+                row(count);
+        }
+        return !odd.seen();
+    }
+    template <class Cell>
+    POOLGRAD_INLINE static auto& values_of(Cell& cell) {
+        if constexpr (coded)
+            return cell.values;
+        else
+            return cell;
     }
 
     // Over depth and height.
@@ -276,7 +396,7 @@ class Lines {
     const MaxCall& call_;
     const MaxSpace& space_;
     const Turn<V> sign_;
-    bool usable_;
+    bool slides_, usable_;
     int64_t tile_ = 1, ring_rows_ = 0;
 };
 

@@ -9,6 +9,9 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define POOLGRAD_FENCES 1
+#define POOLGRAD_MEMORY fenced
+#else
+#define POOLGRAD_MEMORY plain
 #endif
 
 namespace poolgrad {
@@ -18,6 +21,9 @@ inline std::atomic<int64_t> scratch_now{0}, scratch_most{0};
 struct NoScratch : std::bad_alloc {
     const char* what() const noexcept override { return "poolgrad: no memory for scratch, which is at most 4 MiB a worker; fewer workers need less"; }
 };
+
+// Kernels with fences and kernels without may be linked together, and must not take each other's functions.
+inline namespace POOLGRAD_MEMORY {
 
 class Scratch {
   public:
@@ -73,4 +79,5 @@ class Arena {
     int64_t used_ = 0;
 };
 
+}  // namespace POOLGRAD_MEMORY
 }  // namespace poolgrad

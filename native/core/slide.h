@@ -1,0 +1,136 @@
+// Small regular windows where inner is 1, whole in registers: the rows of a window are folded down, register by register, and what
+// results is dealt out by the stride and folded along width. Nothing goes through memory in between, and rows need not fill a register.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+// Rows of windows that are folded at once: beyond, neighbouring windows had better share what they have in common.
+inline constexpr int64_t kSlideRows = 9;
+
+// Calls function(Constant<stride>, Constant<window>) for the windows that have code of their own, else says no.
+template <class Function>
+POOLGRAD_INLINE bool with_small_window(int64_t stride, int64_t window, const Function& function) {
+    switch (stride * 8 + window) {
+        case 1 * 8 + 3: return function(Constant<1>(), Constant<3>()), true;
+        case 2 * 8 + 2: return function(Constant<2>(), Constant<2>()), true;
+        case 2 * 8 + 3: return function(Constant<2>(), Constant<3>()), true;
+        case 4 * 8 + 4: return function(Constant<4>(), Constant<4>()), true;
+        default: return false;
+    }
+}
+inline bool is_small_window(int64_t stride, int64_t window) {
+    return window < 8 && with_small_window(stride, window, [](auto, auto) {});
+}
+
+// Maxima and their codes.
+template <class V, class C>
+struct Coded {
+    Vector<V, kLanes<V>> values;
+    Vector<C, kLanes<V>> codes;
+};
+template <int first, int step, class V>
+POOLGRAD_INLINE V every_of(const V& a, const V& b) {
+    return every<first, step>(a, b, std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>());
+}
+template <int first, int step, class V, class C>
+POOLGRAD_INLINE Coded<V, C> every_of(const Coded<V, C>& a, const Coded<V, C>& b) {
+    return {every_of<first, step>(a.values, b.values), every_of<first, step>(a.codes, b.codes)};
+}
+
+// Of registers that hold consecutive elements: elements t, t + stride, t + 2 * stride, ...
+template <int stride, int t, int count, class Cell>
+POOLGRAD_INLINE Cell term_of(const Cell* cells) {
+    constexpr int r = t % stride, shift = t / stride;
+    const auto cell = [&](int i) POOLGRAD_LAMBDA { return cells[i < count ? i : count - 1]; };  // what is beyond is not looked at
+    const auto phase = [&](int i) POOLGRAD_LAMBDA {
+        if constexpr (stride == 1)
+            return cell(i);
+        else if constexpr (stride == 2)
+            return every_of<r, 2>(cell(2 * i), cell(2 * i + 1));
+        else
+            return every_of<r / 2, 2>(every_of<r % 2, 2>(cell(4 * i), cell(4 * i + 1)), every_of<r % 2, 2>(cell(4 * i + 2), cell(4 * i + 3)));
+    };
+    if constexpr (shift == 0)
+        return phase(0);
+    else
+        return every_of<shift, 1>(phase(0), phase(1));
+}
+template <int stride, int count, class Cell, class Join, std::size_t... t>
+POOLGRAD_INLINE Cell join_terms(const Cell* cells, const Join& join, std::index_sequence<t...>) {
+    Cell joined = term_of<stride, 0, count>(cells);
+    ((joined = join(joined, term_of<stride, int(t) + 1, count>(cells), int(t) + 1)), ...);
+    return joined;
+}
+
+// put(i, the join of a window's terms) for the outputs i, i + 1, ... of a register each. column(k) gives the k-th register of the row, from
+// the first window's first element on; join(the terms before, term, its number).
+template <int stride, int window, int lanes, class Column, class Join, class Put>
+POOLGRAD_INLINE void slide(int64_t outputs, const Column& column, const Join& join, const Put& put) {
+    using Cell = decltype(column(int64_t(0)));
+    constexpr int count = ((lanes - 1) * stride + window + lanes - 1) / lanes, kept = count - stride;
+    static_assert(kept >= 0);
+    Cell cells[count];
+    for (int i = 0; i < kept; ++i) cells[stride + i] = column(i);
+    int64_t next = kept;
+    for (int64_t at = 0; at < outputs; at += lanes) {
+        for (int i = 0; i < kept; ++i) cells[i] = cells[stride + i];
+        for (int i = kept; i < count; ++i) cells[i] = column(next++);
+        put(at, join_terms<stride, count>(cells, join, std::make_index_sequence<std::size_t(window - 1)>()));
+    }
+}
+
+// Registers of rows of `size` elements that begin anywhere in an array; register 0 begins at column `start`, which may lie before them.
+template <class S, class V>
+class RowReader {
+    static constexpr int lanes = kLanes<V>;
+    using Raw = typename BitsOf<sizeof(V)>::type;
+    using There = Vector<Raw, lanes>;
+    static constexpr int64_t kMostBefore = 3;  // columns before a row: none of the small windows reaches further
+
+  public:
+    RowReader(const S* array, int64_t elements, int64_t size, int64_t start)
+        : array_(array), elements_(elements), size_(size), start_(start), last_(divide_up(size - start, lanes)),
+          whole_{divide_up(std::max<int64_t>(0, -start), lanes), (size - start) / lanes}, first_(there(0)), rest_(there(last_ - 1)) {}
+
+    // Whether whole registers can be read of rows that begin at these indices and between.
+    bool inside(int64_t first, int64_t last) const { return first + start_ >= 0 && last + start_ + last_ * lanes <= elements_; }
+
+    // The k-th register as fold(read) makes it, where read(row) is that of the row which begins at this index; `nothing` beyond the row.
+    template <class Cell, class Fold>
+    POOLGRAD_INLINE Cell column(int64_t k, bool inside, const Cell& nothing, const Fold& fold) const {
+        if (k >= last_) return nothing;
+        const int64_t from = start_ + k * lanes, elements = elements_;
+        const S* array = array_;
+        const Cell cell = fold([=](int64_t row) POOLGRAD_LAMBDA { return inside ? load<V, lanes>(array + row + from) : at_the_end(array, elements, row + from); });
+        if (k >= whole_.first && k < whole_.last) return cell;
+        if constexpr (lanes > kMostBefore) return choose(k == 0 ? first_ : rest_, cell, nothing);
+        return choose(there(k), cell, nothing);
+    }
+
+  private:
+    // A register from this index on: of what is not in the array nothing is read.
+    POOLGRAD_NOINLINE static Vector<V, lanes> at_the_end(const S* array, int64_t elements, int64_t index) {
+        const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + lanes);
+        S part[lanes] = {};
+        if (begin < end) std::memcpy(part + (begin - index), array + begin, std::size_t(end - begin) * sizeof(S));
+        return load<V, lanes>(part);
+    }
+    // The lanes of the k-th register that a row has.
+    There there(int64_t k) const {
+        There result;
+        for (int i = 0; i < lanes; ++i) result[i] = Raw(start_ + k * lanes + i >= 0 && start_ + k * lanes + i < size_ ? -1 : 0);
+        return result;
+    }
+    POOLGRAD_INLINE static Vector<V, lanes> choose(There there, Vector<V, lanes> yes, Vector<V, lanes> no) { return select<V, lanes>(there, yes, no); }
+    template <class C>
+    POOLGRAD_INLINE static Coded<V, C> choose(There there, const Coded<V, C>& yes, const Coded<V, C>& no) {
+        return {select<V, lanes>(there, yes.values, no.values), select<C, lanes>(there, yes.codes, no.codes)};
+    }
+
+    const S* array_;
+    int64_t elements_, size_, start_, last_;
+    Range whole_;         // registers that the row fills
+    There first_, rest_;  // lanes of the first and of the last one
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

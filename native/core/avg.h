@@ -104,16 +104,21 @@ class Average {
     // beyond its width is read and not used.
     static void sum_down(const S* plane, const S* end, int64_t deep, int64_t high, int64_t wide, A* to) {
         constexpr int lanes = kLanes<A>;
+        // The CPU waits for short rows one after the other, and does not foresee parts of long ones.
+        for (int64_t i = 0; wide < 4 * lanes && i < deep * high * wide; i += 64 / int64_t(sizeof(S))) __builtin_prefetch(plane + 2048 / sizeof(S) + i);
         const auto sum_registers = [&](auto registers, int64_t w, const auto& read) POOLGRAD_LAMBDA {
             Vector<A, lanes> total[registers()];
             for (int i = 0; i < registers(); ++i) total[i] = spread<A, lanes>(A(-0.0));
             const S* from = plane + w;
-            for (int64_t h = 0; h < high; ++h, from += wide)
+            for (int64_t h = 0; h < high; ++h, from += wide) {
+                if (registers() > 1)
+                    for (int i = 0; i < registers() * lanes; i += 64 / int(sizeof(S))) __builtin_prefetch(from + 8 * wide + i);
                 for (int i = 0; i < registers(); ++i) {
                     Vector<A, lanes> sum = read(from + i * lanes);
                     for (int64_t d = 1; d < deep; ++d) sum = sum + read(from + d * high * wide + i * lanes);
                     total[i] = total[i] + sum;
                 }
+            }
             for (int i = 0; i < registers(); ++i) store<A, lanes>(to + w + i * lanes, total[i]);
         };
         const auto whole = [](const S* from) POOLGRAD_LAMBDA { return load<A, lanes>(from); };

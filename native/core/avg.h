@@ -185,7 +185,7 @@ class Average {
                                (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
         const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
         const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && !fills_ && width_.sources() >= 3 * kLanes<A> &&
-                            depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride == 1 && is_covered()));
+                            depth_.longest() * height_.longest() <= most_slide_rows(rule_.stride) && (!gradient || (rule_.stride == 1 && is_covered()));
         // Wide rows fill registers by themselves.
         const bool wide = (fits_line || picks) && std::max(width_.sources(), width_.destinations()) >= 64;
         side_by_side_ = !integers && inner_ == 1 && !slides && !fills_rows && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&

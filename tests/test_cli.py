@@ -63,6 +63,7 @@ def test_the_readme_line(capsys):
 @pytest.mark.parametrize("name", OPS)
 def test_the_example_of_every_op_runs_and_equals_the_op(name, capsys):
     op = OPS[name]
+    assert max(map(len, example(op).splitlines())) <= 80
     lines = example(op).replace("\\\n", " ").splitlines()
     for line in lines[:-1]:
         program, flag, code = shlex.split(line)

@@ -225,5 +225,5 @@ def example(op: Op) -> str:
             files.append(f"np.save('{value}', np.{make}({sides[argument.side]}, '{dtype}'))")
         words.append(f"{option(argument.name)} {value}")
     words.append("-o result.npz" if len(op.outputs) > 1 else "-o result.npy")
-    made = [f'  python -c "import numpy as np; {file}"\n' for file in files]
+    made = [f'  python -c "import numpy as np; \\\n      {file}"\n' for file in files]
     return "".join(made) + " \\\n      ".join(words) + "\n"

@@ -84,18 +84,24 @@ def test_two_hundred_blocks_are_dragged_without_a_long_task(
 ) -> None:
     """No task of the page's main thread takes more than 100 ms of wall time while blocks are dragged.
 
-    Each drag is made three times. A machine that is busy with something else stops a task in its middle, so of each
-    drag the best of the three is judged by wall time, and all three by the processor time that the page itself used.
+    A machine that is busy with something else stops a task in its middle: a drag that took too long is made twice more,
+    there and back, and the best counts by wall time. By the processor time that the page itself used all count.
     """
+
+    def drags(*places: tuple[int, int] | None) -> list[tuple[float, float]]:
+        tasks = [drag(studio, browser, 1, places[0])]
+        if tasks[0][1] > 100:
+            tasks += [drag(studio, browser, -1, places[1]), drag(studio, browser, 1, places[0])]
+        return tasks
+
     studio.load(two_hundred())
     studio.tab.wait_for_timeout(2000)
-    found = {"one block": [drag(studio, browser, direction) for direction in (1, -1, 1)]}
+    found = {"one block": drags(None, None)}
     studio.tab.locator(".react-flow__pane").click(position={"x": 4, "y": 4})
     studio.tab.keyboard.press("Control+a")
     studio.tab.wait_for_timeout(300)
-    found["all blocks"] = [drag(studio, browser, direction) for direction in (1, -1, 1)]
-    places = ((1, (960, 300)), (-1, (300, 300)), (1, (960, 300)))
-    found["all blocks, held at the edge"] = [drag(studio, browser, direction, place) for direction, place in places]
+    found["all blocks"] = drags(None, None)
+    found["all blocks, held at the edge"] = drags((960, 300), (300, 300))
     for name, tasks in found.items():
         each = ", ".join(f"{wall:.0f} ({own:.0f})" for own, wall in tasks)
         print(f"dragging {name}, of 200: longest task in ms of wall time (of processor time): {each}")

@@ -280,7 +280,6 @@ class Average {
         int64_t divisor;        // forward
         A weights[kSlideRows];  // in a gradient
     };
-    static constexpr int64_t kSlideHeights = 64;
 
     // What a box works on, and a worker's scratch for it.
     struct Rooms {
@@ -701,10 +700,10 @@ class Average {
             const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = stream_;
             const Range heights = box.height;
             const int64_t padded = divide_up(count, lanes) * lanes, source_planes = outer * depth_.sources();
-            SlideRow *table = rooms.slide_rows, &deep = table[kSlideHeights];
+            SlideRow *table = rooms.slide_rows, &along_depth = table[kSlideHeights];
             for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
-                make_slide_row(deep, depth_, d);
-                const Range depths = deep.range;
+                make_slide_row(along_depth, depth_, d);
+                const Range zs = along_depth.range;
                 const int64_t end = streaming       ? INT64_MAX
                                     : all_follow    ? box.outer.last * space
                                     : planes_follow ? outer * space + box.depth.last * plane
@@ -713,18 +712,18 @@ class Average {
                 int64_t at = outer * space + d * plane + heights.first * row + box.width.first;
                 for (int64_t h = heights.first, i = 0; h < heights.last; ++h, ++i, at += row) {
                     if (i % kSlideHeights == 0) make_slide_rows(rooms, h, std::min(h + kSlideHeights, heights.last)), i = 0;
-                    const SlideRow& high_row = table[i];
-                    const Range rows_of = high_row.range;
+                    const SlideRow& along_height = table[i];
+                    const Range ys = along_height.range;
                     T* to = writer.row(at, count);
-                    if (depths.empty() || rows_of.empty()) {
+                    if (zs.empty() || ys.empty()) {
                         std::memset(to, 0, std::size_t(count) * sizeof(T));
                         continue;
                     }
-                    const A* factors = gradient ? rooms.width_factors : divisors_of(rooms, box.width, deep.divisor, high_row.divisor);
-                    const int64_t first = ((source_planes + depths.first) * high + rows_of.first) * wide;
+                    const A* factors = gradient ? rooms.width_factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
+                    const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
                     const int64_t whole = at + padded <= end ? count : count / lanes * lanes;
-                    const bool inside = reader.inside(first, first + ((depths.size() - 1) * high + rows_of.size() - 1) * wide);
-                    const A *depth_weights = deep.weights, *height_weights = high_row.weights;
+                    const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
+                    const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
                     const auto make_row = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
                             auto total = nothing;
@@ -753,10 +752,10 @@ class Average {
                                 std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
                             });
                     };
-                    if (depths.size() == 1 && rows_of.size() == window)  // the most frequent
+                    if (zs.size() == 1 && ys.size() == window)  // the most frequent
                         make_row(Constant<window>(), Constant<1>());
                     else
-                        make_row(int(rows_of.size()), int(depths.size()));
+                        make_row(int(ys.size()), int(zs.size()));
                 }
             }
         }

@@ -57,7 +57,6 @@ class Lines {
     }
 
     static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
-    static constexpr int64_t kHeights = 64;                            // rows of small windows that are found at once
 
     bool usable() const { return usable_; }
     int64_t tile() const { return tile_; }  // the most outputs of a row
@@ -72,7 +71,7 @@ class Lines {
             if (!job.usable_) return;
             if (job.slides_) {
                 packed = {arena.take<V>(kRoom + kLanes<V>), arena.take<C>(coded ? kRoom + kLanes<V> : 0)};
-                windows = arena.take<Range>(kHeights);
+                windows = arena.take<Range>(kSlideHeights);
                 return;
             }
             const Rule* rule = job.space_.width.rule();
@@ -98,7 +97,7 @@ class Lines {
     void prepare(Rooms& rooms, Range outputs) const {
         if (rooms.outputs == outputs) return;
         rooms.outputs = outputs;
-        rooms.block = std::clamp<int64_t>(kRoom / outputs.size(), 1, kHeights);
+        rooms.block = std::clamp<int64_t>(kRoom / outputs.size(), 1, kSlideHeights);
         if (slides_) return;
         rooms.columns = Side{&space_.width, false}.range(outputs);
         if (const Rule* rule = space_.width.rule()) {

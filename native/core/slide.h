@@ -9,6 +9,9 @@ namespace poolgrad::POOLGRAD_ISA {
 inline constexpr int64_t kSlideRows = 9;
 inline int64_t most_slide_rows(int64_t stride) { return stride == 1 ? kSlideRows : 4; }
 
+// Rows of outputs whose windows along height are kept, for the next plane.
+inline constexpr int64_t kSlideHeights = 64;
+
 // Calls function(Constant<stride>, Constant<window>) for the windows that have code of their own, else says no.
 template <class Function>
 POOLGRAD_INLINE bool with_small_window(int64_t stride, int64_t window, const Function& function) {
@@ -21,7 +24,7 @@ POOLGRAD_INLINE bool with_small_window(int64_t stride, int64_t window, const Fun
     }
 }
 inline bool is_small_window(int64_t stride, int64_t window) {
-    return window < 8 && with_small_window(stride, window, [](auto, auto) {});
+    return stride <= 4 && window < 8 && with_small_window(stride, window, [](auto, auto) {});
 }
 
 // Maxima and their codes.

@@ -46,7 +46,7 @@ class Average {
         for (int64_t size : {call_.layout.outer, depth_.sources(), height_.sources(), width_.sources(), inner_}) read *= double(size);
         const int64_t traffic = int64_t(std::min(read, 0x1p60)) + result_bytes;
         if constexpr (gradient)
-            if (is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat_outputs(traffic, result_bytes >= kStreamBytes);
+            if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic, result_bytes);
         if constexpr (!gradient && !integers)
             if (inner_ == 1 && is_whole_plane()) return sum_planes_whole(traffic);
         plan(tiling);
@@ -60,8 +60,6 @@ class Average {
 
   private:
     static constexpr int64_t kMostPicks = 64;  // terms of a sum
-
-    static bool is_whole(const Side& side) { return side.sources() == 1 && side.axis->window(0).size() == side.destinations(); }
 
     bool is_whole_plane() const {
         const auto whole = [](const Side& side) { return side.destinations() == 1 && side.axis->window(0).size() == side.sources(); };
@@ -137,58 +135,20 @@ class Average {
                 });
     }
 
-    // The gradient of a global average: one run of inner elements, again and again.
-    void repeat_outputs(int64_t traffic, bool large) const {
-        A weights[3];
-        for (std::size_t i = 0; i < 3; ++i) weights[i] = A(1) / A(call_.layout.axes[i]->divisor(0));
-        const int64_t places = depth_.destinations() * height_.destinations() * width_.destinations();
-        const bool streaming = large && places * inner_ * int64_t(sizeof(T)) >= 4096;  // else most lines are of two outputs
-        const int64_t run = std::min<int64_t>(inner_, 4096), copies = run == inner_ ? std::min(places, 4096 / run) : 1;
-        Tiling tiling{{call_.layout.outer, 1, 1, places, inner_}, {1, 1, 1, std::min<int64_t>(places, divide_up(32 << 10, run)), run}};
-        balance(tiling, call_.workers, int64_t(sizeof(T)));
-        run_boxes(tiling, call_.workers, traffic, copies * run * int64_t(sizeof(T)), [&](const Box& box, std::byte* scratch) {
-            T* pattern = reinterpret_cast<T*>(scratch);
-            const int64_t length = box.inner.size(), part = std::min(copies, box.width.size()) * length;
-            for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
-                const S* grads = static_cast<const S*>(call_.source) + outer * inner_ + box.inner.first;
-                T* to = static_cast<T*>(call_.destination) + (outer * places + box.width.first) * inner_ + box.inner.first;
-                const bool once = part == box.width.size() * length && !streaming;  // the pattern is all there is
-                T* first = once ? to : pattern;
-                weigh_row<A>(first, grads, weights, length);
-                if (length == 1) fill_row(first, part, *first);
-                for (int64_t done = length; length > 1 && done < part; done += std::min(done, part - done))
-                    std::memcpy(first + done, first, std::size_t(std::min(done, part - done)) * sizeof(T));
-                if (once) continue;
-                for (int64_t at = 0, end = box.width.size() * length; at < end; at += part) {
-                    const int64_t count = std::min(part, end - at);
-                    T* piece = to + at / length * inner_;
-                    if (streaming)
-                        stream_copy(piece, pattern, count, true);
-                    else
-                        std::memcpy(piece, pattern, std::size_t(count) * sizeof(T));
-                }
-            }
-            stream_fence();
-        });
-    }
-
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
-        fills_ = gradient && regular_ && depth_.longest() == 1 && height_.longest() == 1 && width_.longest() == 1;
-        // Fills of long rows are faster row by row, but for strides that are interleaved unit by unit.
-        const bool fills_rows = fills_ && (rule_.stride <= 4 || rule_.stride > 16) && width_.destinations() >= 24;
         const bool short_ranges =
             height_.together(kTogether) <= 64 && depth_.together(kTogether) <= 64 && width_.longest() <= 64;
         const int64_t terms = regular_ ? (gradient ? divide_up(rule_.window, rule_.stride) : rule_.window) : width_.longest();
         const bool fits_line = regular_ && rule_.window <= rule_.input_size && terms <= kBlock &&
                                (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
         const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
-        const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && !fills_ && width_.sources() >= 3 * kLanes<A> &&
-                            depth_.longest() * height_.longest() <= most_slide_rows(rule_.stride) && (!gradient || (rule_.stride == 1 && is_covered()));
+        const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && width_.sources() >= 3 * kLanes<A> &&
+                            depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride < 3 && rule_.window == 3 && is_covered()));
         // Wide rows fill registers by themselves.
         const bool wide = (fits_line || picks) && std::max(width_.sources(), width_.destinations()) >= 64;
-        side_by_side_ = !integers && inner_ == 1 && !slides && !fills_rows && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
+        side_by_side_ = !integers && inner_ == 1 && !slides && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
         ring_rows_ = both && !slides ? std::min(height_.together(kTogether), kBlock) : 0;
@@ -199,7 +159,7 @@ class Average {
         const int64_t block = std::min(width_.longest(), kBlock);
         run_ = inner * block <= most ? inner : std::min(inner, std::max<int64_t>(64, most / block / 16 * 16));
         columns_ = std::max<int64_t>(1, std::min(most, std::max<int64_t>(4096, 6 * width_.longest() * run_)) / run_);
-        const bool line = regular_ && !side_by_side_ && run_ == inner && (fills_ || (inner < 16 && fits_line));
+        const bool line = regular_ && !side_by_side_ && run_ == inner && inner < 16 && fits_line;
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         if (picks && !side_by_side_ && across_ == Across::runs) across_ = Across::picks;
         if (slides) across_ = Across::slide;
@@ -221,7 +181,7 @@ class Average {
         }
     }
 
-    // Whether the first and the last of the inputs lie in windows; with stride 1 so do those between.
+    // Whether the first and the last of the inputs lie in windows; where these overlap so do those between.
     bool is_covered() const { return !width_.range(0).empty() && !width_.range(width_.destinations() - 1).empty(); }
 
     // Destinations along one axis with the same source range, and that range.
@@ -308,7 +268,7 @@ class Average {
             if (strided && !gradient) phases = arena.take<A>(line_size + job.rule_.stride * job.run_);
             if (line && gradient) {
                 more = arena.take<T>(line_size + GroupRow<T>::kSlack), fewer = arena.take<T>(line_size + GroupRow<T>::kSlack);
-                finished = arena.take<T>((job.fills_ ? kTogether : 1) * tile * job.run_);
+                finished = arena.take<T>(tile * job.run_);
                 group_row = GroupRow<T>(arena, job.rule_, job.run_);
             }
             if (job.across_ == Across::picks) {
@@ -386,8 +346,6 @@ class Average {
                     for (int i = 0; i < depths.count; ++i)
                         if (side_by_side_)
                             emit_planes(rooms, plane_writer, box, outer, depths, i, heights);
-                        else if (fills_ && across_ == Across::line)
-                            emit_fill(rooms, writer, box, outer, depths.groups[i], heights);
                         else
                             emit(rooms, writer, box, outer, depths, i, heights);
                 }
@@ -435,34 +393,6 @@ class Average {
                                         static_cast<std::byte*>(call_.destination) + at * item_size(call_.destination_kind), inner_);
                 }
         }
-    }
-
-    // The same where no window overlaps another and inner is short: every destination is one source times its weights, or nothing.
-    POOLGRAD_NOINLINE void emit_fill(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer, const Group& depths,
-                                     const Groups& heights) const {
-        const int64_t length = box.width.size() * inner_;
-        T* more = rooms.more + (rooms.columns.first - rooms.line.first) * inner_;
-        A depth = 1, height = 1;
-        if (!depths.range.empty()) fill_weights(depth_, depths.range.first, 1, &depth);
-        for (int j = 0; j < heights.count; ++j) {
-            T* row = rooms.finished + j * tile_ * inner_;
-            if (depths.range.empty() || heights.groups[j].range.empty() || rooms.columns.empty()) {
-                std::memset(row, 0, std::size_t(length) * sizeof(T));
-                continue;
-            }
-            const int64_t from = heights.groups[j].range.first;
-            fill_weights(height_, from, 1, &height);
-            weigh_row<A>(more, source_at(rooms, outer, depths.range.first, from, rooms.columns.first), depth, height, rooms.width_factors,
-                         rooms.columns.size() * inner_);
-            rooms.group_row.lay(row, rooms.more, rooms.fewer, box.width.size());
-        }
-        for (int64_t d = depths.destinations.first; d < depths.destinations.last; ++d)
-            for (int j = 0; j < heights.count; ++j)
-                for (int64_t h = heights.groups[j].destinations.first; h < heights.groups[j].destinations.last; ++h) {
-                    const int64_t at = (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() +
-                                        box.width.first) * inner_;
-                    std::memcpy(writer.row(at, length), rooms.finished + j * tile_ * inner_, std::size_t(length) * sizeof(T));
-                }
     }
 
     // The same for planes side by side.
@@ -681,18 +611,25 @@ class Average {
     void prepare_slide(Rooms& rooms, Range box) const {
         std::fill_n(rooms.width_factors, kFactors * factors_size(), A(1));
         if constexpr (gradient) {
-            const int64_t start = line_of(box).first;
+            const int64_t start = slide_start(box);
             for (int64_t w = rooms.columns.first; w < rooms.columns.last; ++w) rooms.width_factors[w - start] = A(1) / A(width_.axis->divisor(w));
         }
+    }
+
+    // The first source of a row's first register. In a gradient by 2 that of the first input that lies in two windows.
+    int64_t slide_start(Range box) const {
+        const Line line = line_of(box);
+        return line.first + (gradient ? line.lead : 0);
     }
 
     template <int stride, int window>
     POOLGRAD_NOINLINE void slide_planes(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer) const {
         constexpr int lanes = kLanes<A>;
-        if constexpr (!gradient || stride == 1) {
+        if constexpr (!gradient || window == 3) {
             const int64_t wide = width_.sources(), high = height_.sources(), count = box.width.size();
             const RowReader<S, A> reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide,
-                                         line_of(box.width).first);
+                                         slide_start(box.width));
+            const bool one_first = gradient && line_of(box.width).lead;
             const auto nothing = spread<A, lanes>(A(-0.0));
             // A last register may go beyond its row where what follows is written later, or belongs to nobody.
             const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
@@ -737,23 +674,34 @@ class Average {
                             }
                             return total;
                         };
-                        slide<stride, window, lanes>(
-                            count,
-                            [=](int64_t k) POOLGRAD_LAMBDA {
-                                const auto sum = reader.column(k, inside, nothing, down);
-                                return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
-                            },
-                            [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; },
-                            [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
-                                if constexpr (!gradient) sum = sum / load<A, lanes>(factors + i);
-                                if (i < whole) return store<A, lanes>(to + i, sum);
-                                T rest[lanes];
-                                store<A, lanes>(rest, sum);
-                                std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
-                            });
+                        const auto column = [=](int64_t k) POOLGRAD_LAMBDA {
+                            const auto sum = reader.column(k, inside, nothing, down);
+                            return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
+                        };
+                        const auto put = [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
+                            if constexpr (!gradient) sum = sum / load<A, lanes>(factors + i);
+                            if (i < whole) return store<A, lanes>(to + i, sum);
+                            T rest[lanes];
+                            store<A, lanes>(rest, sum);
+                            std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
+                        };
+                        if constexpr (gradient && stride == 2)
+                            slide_back<lanes>(count, one_first, column, put);
+                        else
+                            slide<stride, window, lanes>(count, column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
                     };
-                    if (zs.size() == 1 && ys.size() == window)  // the most frequent
-                        make_row(Constant<window>(), Constant<1>());
+                    // Numbers of rows that are known to the compiler take a third of the time; these are the most frequent.
+                    constexpr bool back = gradient && stride == 2;
+                    constexpr int most = back ? 2 : window, many = most < 4 ? most : 1;
+                    const auto is = [&](int64_t rows, int64_t planes) { return ys.size() == rows && zs.size() == planes; };
+                    if (is(most, 1))
+                        make_row(Constant<most>(), Constant<1>());
+                    else if (is(many, many))
+                        make_row(Constant<many>(), Constant<many>());
+                    else if (back && is(1, 1))
+                        make_row(Constant<1>(), Constant<1>());
+                    else if (back && is(1, many))
+                        make_row(Constant<1>(), Constant<back ? many : 1>());
                     else
                         make_row(int(ys.size()), int(zs.size()));
                 }
@@ -828,8 +776,6 @@ class Average {
         if (gradient) rooms.group_row.prepare(line.lead);
         rooms.columns = {std::max<int64_t>(0, line.first), std::min(width_.sources(), line.first + line.length)};
         for (int j = 0; j < kTogether; ++j) std::fill_n(rooms.rows + j * rooms.line_size, line.length * inner_, A(-0.0));
-        if (fills_)
-            for (T* row : {rooms.more, rooms.fewer}) std::memset(row, 0, std::size_t(line.length * inner_) * sizeof(T));
         if constexpr (gradient)
             for (int64_t i = 0; i < rooms.columns.size(); ++i)
                 std::fill_n(rooms.width_factors + i * inner_, inner_, A(1) / A(width_.axis->divisor(rooms.columns.first + i)));
@@ -1038,7 +984,6 @@ class Average {
     Rule rule_{};
     Across across_ = Across::runs;
     bool stream_ = false;
-    bool fills_ = false;         // a gradient without overlaps
     bool side_by_side_ = false;  // kPlanes planes as the inner run
     int planes_ = 1;         // destination planes made together
     int64_t ring_rows_ = 0;  // of sums over depth, for each of these; 0 when depth or height has nothing to sum

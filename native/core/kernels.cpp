@@ -42,6 +42,7 @@
 #include "rows.h"
 #include "finish.h"
 #include "groups.h"
+#include "fill.h"
 #include "avg.h"
 #include "copy.h"
 #else

@@ -44,7 +44,7 @@ class Lines {
         const Rule* rule = space.width.rule();
         const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
         slides_ = kSlides && rule && space.inner == 1 && rule->input_size >= kLanes<V> && is_small_window(rule->stride, rule->window) &&
-                  deep * high <= most_slide_rows(rule->stride);
+                  deep * high <= kSlideRows;
         // Rows shorter than a register would be taken element by element.
         usable_ = slides_ || (!kPlain<S, V> && space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
                   (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : kWords<S, V> && space.inner == 1));
@@ -258,6 +258,8 @@ class Lines {
             };
             if (count == window)  // the most frequent
                 row(Constant<window>());
+            else if (window < 4 && count == window * window)
+                row(Constant<window < 4 ? window * window : 1>());
             else
                 row(count);
         }

@@ -4,10 +4,8 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// Rows of windows that are folded at once, at most: beyond, neighbouring windows had better share what they have in common. With larger
-// strides nine rows took a fifth longer than sharing them.
+// Rows of windows that are folded at once, at most: beyond, neighbouring windows had better share what they have in common.
 inline constexpr int64_t kSlideRows = 9;
-inline int64_t most_slide_rows(int64_t stride) { return stride == 1 ? kSlideRows : 4; }
 
 // Rows of outputs whose windows along height are kept, for the next plane.
 inline constexpr int64_t kSlideHeights = 64;
@@ -81,6 +79,21 @@ POOLGRAD_INLINE void slide(int64_t outputs, const Column& column, const Join& jo
         for (int i = 0; i < kept; ++i) cells[i] = cells[stride + i];
         for (int i = kept; i < count; ++i) cells[i] = column(next++);
         put(at, join_terms<stride, count>(cells, join, std::make_index_sequence<std::size_t(window - 1)>()));
+    }
+}
+
+// The gradient of windows of 3 by 2: put(i, register) for the inputs i, i + 1, ... Inputs lie in two windows and in one by turns; column(k) as
+// above, from the first of the two on. `one_first`: input 0 lies in one.
+template <int lanes, class Column, class Put>
+POOLGRAD_INLINE void slide_back(int64_t inputs, bool one_first, const Column& column, const Put& put) {
+    constexpr std::make_index_sequence<std::size_t(lanes)> all;
+    auto now = column(0);
+    for (int64_t at = 0, k = 1; at < inputs; at += 2 * lanes, ++k) {
+        const auto next = column(k), later = every_of<1, 1>(now, next), sum = now + later;
+        const auto first = one_first ? now : sum, second = one_first ? sum : later;
+        put(at, zip<0>(first, second, all));
+        if (at + lanes < inputs) put(at + lanes, zip<lanes / 2>(first, second, all));
+        now = next;
     }
 }
 

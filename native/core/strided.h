@@ -182,6 +182,25 @@ class Writer {
         return buffer_ + filled_ - length;
     }
 
+    // The `length` results from index `at` on; without `from`, zeros.
+    void put(int64_t at, const T* from, int64_t length) {
+        constexpr int64_t line = 64 / int64_t(sizeof(T));
+        if (!from) {
+            for (int64_t count; length > 0; at += count, length -= count)
+                count = buffer_ ? std::min(length, line) : length, std::memset(row(at, count), 0, std::size_t(count) * sizeof(T));
+            return;
+        }
+        // What is kept is filled up to a line; whole lines need not be kept.
+        const int64_t over = int64_t(reinterpret_cast<std::uintptr_t>(destination_ + at) % 64 / sizeof(T));
+        const int64_t joins = !buffer_ ? length : filled_ && over && at == first_ + filled_ ? std::min(length, line - over) : 0;
+        if (joins) std::memcpy(row(at, joins), from, std::size_t(joins) * sizeof(T));
+        if (joins == length) return;
+        flush(true);
+        const int64_t sent = joins + stream_copy(destination_ + at + joins, from + joins, length - joins, false);
+        first_ = at + sent, filled_ = length - sent;
+        std::memcpy(buffer_, from + sent, std::size_t(filled_) * sizeof(T));
+    }
+
     // Must be called at the end.
     void finish() {
         if (!buffer_) return;

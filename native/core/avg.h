@@ -8,6 +8,7 @@ namespace poolgrad::POOLGRAD_ISA {
 
 // How a row is summed along width.
 enum class Across {
+    direct,  // inner is long, windows are small and share nothing: each destination at once, over all axes
     runs,    // inner is long: each destination is a sum of runs of the row
     line,    // inner is short, the axis regular: the whole row at once, shifted (stride 1) or in phases
     slide,   // inner is 1, the window small: down and across in registers
@@ -60,6 +61,7 @@ class Average {
 
   private:
     static constexpr int64_t kMostPicks = 64;  // terms of a sum
+    static constexpr int64_t kDirect = 16;     // terms over all axes
 
     bool is_whole_plane() const {
         const auto whole = [](const Side& side) { return side.destinations() == 1 && side.axis->window(0).size() == side.sources(); };
@@ -144,14 +146,15 @@ class Average {
         const bool fits_line = regular_ && rule_.window <= rule_.input_size && terms <= kBlock &&
                                (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
         const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
-        const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && width_.sources() >= 3 * kLanes<A> &&
+        const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && fills_registers() &&
                             depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride < 3 && rule_.window == 3 && is_covered()));
         // Wide rows fill registers by themselves.
         const bool wide = (fits_line || picks) && std::max(width_.sources(), width_.destinations()) >= 64;
         side_by_side_ = !integers && inner_ == 1 && !slides && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
-        ring_rows_ = both && !slides ? std::min(height_.together(kTogether), kBlock) : 0;
+        const bool direct = !integers && !gradient && inner_ >= 2 * kLanes<A> && is_direct();
+        ring_rows_ = both && !slides && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
         // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
         // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
@@ -163,6 +166,9 @@ class Average {
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         if (picks && !side_by_side_ && across_ == Across::runs) across_ = Across::picks;
         if (slides) across_ = Across::slide;
+        if (direct) across_ = Across::direct;
+        back_ = gradient && across_ == Across::runs && !side_by_side_ && regular_ && run_ == inner_ && inner_ >= kLanes<A> && rule_.stride == 2 &&
+                rule_.window == 3 && height_.longest() <= 2 && is_covered();
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
         // With a pass over depth, planes of the source come back for the next depth: keep those of a box within 512 KiB.
@@ -179,6 +185,18 @@ class Average {
             const int64_t least = std::max(height_.together(kTogether), depth_.together(kTogether));
             plane_rows_ = std::max(least, std::min({height_.sources(), (16 << 10) / (columns_ * run_ * int64_t(sizeof(A))), kBlock}));
         }
+    }
+
+    // Whether rows are long enough for small windows to stay in registers; shorter ones are faster side by side.
+    bool fills_registers() const {
+        const int64_t least = rule_.stride == 1 ? 7 : rule_.window == 2 ? 8 : 12;  // quarters of a register
+        return 4 * rule_.input_size >= least * kLanes<A>;
+    }
+    // Whether windows share nothing.
+    bool is_direct() const {
+        bool apart = true;
+        for (const Side& side : {depth_, height_, width_}) apart = apart && side.axis->longest_cover() == 1;
+        return apart && depth_.longest() * height_.longest() * width_.longest() <= kDirect;
     }
 
     // Whether the first and the last of the inputs lie in windows; where these overlap so do those between.
@@ -253,7 +271,7 @@ class Average {
             ring_holds = arena.take<int64_t>(job.ring_rows_);
             rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
-            if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1) + kLanes<A>);
+            if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1) + 2 * kLanes<A>);
             if (job.across_ == Across::slide) {
                 width_factors = arena.take<A>(kFactors * job.factors_size());
                 slide_rows = arena.take<SlideRow>(kSlideHeights + 1);
@@ -276,12 +294,10 @@ class Average {
                 if (gradient) finished = arena.take<T>(tile);
             }
             if (!line) spans = arena.take<Span>(tile), total = arena.take<A>(job.run_);
-            const bool long_rows = job.across_ == Across::blocks || (job.across_ == Across::runs && job.width_.longest() > 32);
-            if (!gradient && !integers && job.inner_ == 1 && !job.side_by_side_ && long_rows) windows = arena.take<A>(kBlock * kPlanes<A>);
         }
         Arena arena;
         int64_t row_size, line_size;
-        A *ring, *block_row = nullptr, *rows, *totals = nullptr, *width_factors, *phases = nullptr, *total = nullptr, *windows = nullptr;
+        A *ring, *block_row = nullptr, *rows, *totals = nullptr, *width_factors, *phases = nullptr, *total = nullptr;
         T *staging = nullptr, *more = nullptr, *fewer = nullptr, *finished = nullptr;
         int64_t* ring_holds;
         // Of planes side by side: rows of the source (of which heights), results, room for results of planes not there.
@@ -301,6 +317,8 @@ class Average {
         Line line;
         GroupRow<T> group_row;
     };
+    // Whether windows of one channel are so long that several are summed side by side.
+    bool long_windows() const { return inner_ == 1 && !side_by_side_ && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > 32)); }
     bool apart() const { return ring_rows_ && height_.longest() > kBlock; }
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
     int64_t staging_size() const { return side_by_side_ ? std::max<int64_t>(512, tile_) : tile_ * run_ + 512 / int64_t(sizeof(T)); }
@@ -318,7 +336,7 @@ class Average {
         rooms.inner = side_by_side_ ? Range{0, kPlanes<A>} : box.inner;
         rooms.columns = width_.range(box.width);
         if (across_ == Across::line) prepare_line(rooms, box.width);
-        if (across_ == Across::runs) prepare_runs(rooms, box.width);
+        if (across_ == Across::runs || across_ == Across::direct) prepare_runs(rooms, box.width);
         if (across_ == Across::picks) prepare_picks(rooms, box.width);
         if (across_ == Across::slide) prepare_slide(rooms, box.width);
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
@@ -357,9 +375,9 @@ class Average {
 
     // Destination rows of some neighbouring heights in the planes of one group.
     void emit(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer, const Groups& depths, int plane, const Groups& heights) const {
-        const bool reduced = !depth_trivial_ || !height_trivial_;
+        const bool reduced = (!depth_trivial_ || !height_trivial_) && across_ != Across::blocks && across_ != Across::direct && !(back_ && depth_trivial_);
         const bool nothing = depths.all.empty() || heights.all.empty() || rooms.columns.empty();
-        if (reduced && !nothing && across_ != Across::blocks) reduce(rooms, outer, depths, plane, heights, rooms.columns);
+        if (reduced && !nothing) reduce(rooms, outer, depths, plane, heights, rooms.columns);
         const int64_t run = box.inner.size();
         for (int j = 0; j < heights.count; ++j) {
             const Source from{outer, depths.groups[plane].range, heights.groups[j].range, rooms.rows + j * rooms.line_size};
@@ -372,10 +390,12 @@ class Average {
                          box.width.first) * inner_ + box.inner.first;
                     Divisor divisor;
                     if constexpr (!gradient) divisor = divisor.times(depth_.axis->divisor(d)).times(height_.axis->divisor(h));
-                    T* whole = integers ? reinterpret_cast<T*>(rooms.totals) : run == inner_ ? writer.row(at, box.width.size() * run) : nullptr;
+                    T* whole = integers ? reinterpret_cast<T*>(rooms.totals) : run == inner_ && across_ != Across::direct ? writer.row(at, box.width.size() * run) : nullptr;
                     const auto slot = [&](int64_t i) { return whole ? whole + i * run : writer.row(at + i * inner_, run); };
                     if (nothing)
                         for (int64_t i = 0; i < box.width.size(); ++i) std::memset(slot(i), 0, std::size_t(run) * sizeof(T));
+                    else if (across_ == Across::direct)
+                        direct(rooms, from, box.width, divisor, slot);
                     else if (across_ == Across::runs)
                         runs(rooms, from, box.width, divisor, whole != nullptr, slot);
                     else if (across_ == Across::blocks)
@@ -441,6 +461,48 @@ class Average {
                (((outer * depth_.sources() + d) * height_.sources() + h) * width_.sources() + w) * inner_ + rooms.inner.first;
     }
 
+    // ---- over all axes at once, inner long ----
+
+    template <class Slot>
+    void direct(Rooms& rooms, const Source& from, Range box, Divisor divisor, const Slot& slot) const {
+        if constexpr (!gradient && !integers) {
+            make_divisors(rooms, box, divisor);
+            const S* row = source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first);
+            for (int64_t i = 0; i < box.size(); ++i) {
+                const int64_t terms[3] = {from.depths.size(), from.heights.size(), rooms.spans[i].count};
+                direct_run(rooms, row + rooms.spans[i].first * inner_, terms, rooms.width_factors[i], slot(i));
+            }
+        }
+    }
+    // Terms are read where they lie, four registers of each.
+    POOLGRAD_NOINLINE void direct_run(const Rooms& rooms, const S* source, const int64_t* terms, A divisor, T* to) const {
+        constexpr int lanes = kLanes<A>;
+        const int64_t run = rooms.inner.size(), row_pitch = width_.sources() * inner_, plane_pitch = height_.sources() * row_pitch;
+        const int64_t planes = terms[0], rows = terms[1], columns = terms[2];
+        const auto nothing = spread<A, lanes>(A(-0.0));
+        const auto part = [&](auto registers, int64_t at) POOLGRAD_LAMBDA {
+            Vector<A, lanes> total[registers()];
+            for (int u = 0; u < registers(); ++u) total[u] = nothing;
+            for (int64_t x = 0; x < columns; ++x) {
+                Vector<A, lanes> column[registers()];
+                for (int u = 0; u < registers(); ++u) column[u] = nothing;
+                for (int64_t y = 0; y < rows; ++y) {
+                    const S* term = source + at + x * inner_ + y * row_pitch;
+                    Vector<A, lanes> sum[registers()];
+                    for (int u = 0; u < registers(); ++u) sum[u] = load<A, lanes>(term + u * lanes);
+                    for (int64_t z = 1; z < planes; ++z)
+                        for (int u = 0; u < registers(); ++u) sum[u] = sum[u] + load<A, lanes>(term + z * plane_pitch + u * lanes);
+                    for (int u = 0; u < registers(); ++u) column[u] = column[u] + sum[u];
+                }
+                for (int u = 0; u < registers(); ++u) total[u] = total[u] + column[u];
+            }
+            for (int u = 0; u < registers(); ++u) store<A, lanes>(to + at + u * lanes, total[u] / spread<A, lanes>(divisor));
+        };
+        int64_t at = 0;
+        for (; at + 4 * lanes <= run; at += 4 * lanes) part(Constant<4>(), at);
+        for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
+    }
+
     // ---- along width, inner long ----
 
     void prepare_runs(Rooms& rooms, Range box) const {
@@ -460,11 +522,67 @@ class Average {
         }
     }
 
+    // The gradient of windows of 3 by 2: every column of the source is read once, four registers of it, and makes an input that lies in
+    // two windows and one that lies in one. Columns are sums of one or two rows.
+    template <int rows, class From>
+    POOLGRAD_NOINLINE void back_runs(const Rooms& rooms, const From* const* from, const A* weights, Range box, T* to) const {
+        constexpr int lanes = kLanes<A>;
+        const int64_t run = inner_, group = (box.first + rule_.before) / 2, lead = box.first + rule_.before - 2 * group;
+        const auto part = [&](auto registers, int64_t at) POOLGRAD_LAMBDA {
+            Vector<A, lanes> before[registers()], now[registers()];
+            const auto read = [&](int64_t q) POOLGRAD_LAMBDA {
+                const bool there = q >= rooms.columns.first && q < rooms.columns.last;
+                const int64_t first = there ? (q - rooms.columns.first) * run + at : 0;
+                for (int u = 0; u < registers(); ++u) {
+                    if (!there) {
+                        now[u] = spread<A, lanes>(A(-0.0));
+                        continue;
+                    }
+                    auto sum = load<A, lanes>(from[0] + first + u * lanes) * weights[0];
+                    if constexpr (rows == 2) sum = sum + load<A, lanes>(from[1] + first + u * lanes) * weights[1];
+                    now[u] = sum * rooms.width_factors[q - rooms.columns.first];
+                }
+            };
+            read(group - 1);
+            T* result = to + at;
+            for (int64_t i = 0, q = group; i < box.size(); ++q) {
+                for (int u = 0; u < registers(); ++u) before[u] = now[u];
+                read(q);
+                if (i || !lead) {
+                    for (int u = 0; u < registers(); ++u) store<A, lanes>(result + u * lanes, before[u] + now[u]);
+                    result += run, ++i;
+                }
+                if (i < box.size()) {
+                    for (int u = 0; u < registers(); ++u) store<A, lanes>(result + u * lanes, now[u]);
+                    result += run, ++i;
+                }
+            }
+        };
+        int64_t at = 0;
+        for (; at + 4 * lanes <= run; at += 4 * lanes) part(Constant<4>(), at);
+        for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
+    }
+    void back(const Rooms& rooms, const Source& from, Range box, T* to) const {
+        if constexpr (gradient) {
+            A weights[2] = {A(1), A(1)};
+            const A* row = from.row;
+            if (!depth_trivial_) return back_runs<1>(rooms, &row, weights, box, to);
+            fill_weights(height_, from.heights.first, from.heights.size(), weights);
+            const S* first = source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first);
+            const S* sources[2] = {first, first + width_.sources() * inner_};
+            if (from.heights.size() == 1)
+                back_runs<1>(rooms, sources, weights, box, to);
+            else
+                back_runs<2>(rooms, sources, weights, box, to);
+        }
+    }
+
     template <class Slot>
     void runs(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool joined, const Slot& slot) const {
+        if (back_) return back(rooms, from, box, slot(0));
         make_divisors(rooms, box, divisor);
         if constexpr (!gradient && !integers)
-            if (rooms.windows) {
+            if (long_windows()) {
                 T* to = slot(0);
                 if (depth_trivial_ && height_trivial_)
                     return windows_of(rooms, source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first), box.size(), to);
@@ -509,14 +627,14 @@ class Average {
         }
     }
 
-    // The same forward where inner is 1 and windows are long: kPlanes of one length side by side.
+    // The same forward where inner is 1 and windows are long: up to kPlanes of one length side by side.
     template <class From>
     POOLGRAD_NOINLINE void windows_of(Rooms& rooms, const From* row, int64_t count, T* to) const {
         for (int64_t i = 0; i < count;) {
             const Span span = rooms.spans[i];
-            bool alike = i + kPlanes<A> <= count && span.count > 0;
-            for (int64_t p = 1; alike && p < kPlanes<A>; ++p) alike = rooms.spans[i + p].count == span.count;
-            if (!alike) {
+            int64_t alike = 1;
+            while (alike < std::min<int64_t>(kPlanes<A>, count - i) && rooms.spans[i + alike].count == span.count) ++alike;
+            if (span.count <= 0 || alike == 1) {
                 if (span.count <= 0)
                     std::memset(to + i, 0, sizeof(T));
                 else
@@ -525,27 +643,27 @@ class Average {
                 continue;
             }
             A totals[kPlanes<A>];
+            const auto start = [&](int64_t p) { return row + rooms.spans[i + std::min(p, alike - 1)].first; };
             for (int64_t first = 0; first < span.count; first += kBlock)
-                sum_beside(rooms, [&](int64_t p) { return row + rooms.spans[i + p].first + first; }, std::min(kBlock, span.count - first), totals, first != 0);
-            sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, kPlanes<A>, DivideRowSink<A, T>{to + i, rooms.width_factors + i});
-            i += kPlanes<A>;
+                sum_beside([&](int64_t p) { return start(p) + first; }, std::min(kBlock, span.count - first), totals, first != 0);
+            sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, alike, DivideRowSink<A, T>{to + i, rooms.width_factors + i});
+            i += alike;
         }
     }
     // totals <- (or are added) the sums of `count` elements from each of kPlanes starts on.
     template <class Start>
-    POOLGRAD_INLINE void sum_beside(const Rooms& rooms, const Start& start, int64_t count, A* totals, bool add) const {
+    POOLGRAD_INLINE static void sum_beside(const Start& start, int64_t count, A* totals, bool add) {
         std::decay_t<decltype(start(0))> from[kPlanes<A>];
         for (int64_t p = 0; p < kPlanes<A>; ++p) from[p] = start(p);
-        load_planes<A>(rooms.windows, from, count);
-        add_block(PitchRows<A>{rooms.windows, kPlanes<A>}, totals, count, kPlanes<A>, totals, add);
+        sum_along_planes<A>(totals, from, count, add);
     }
     // total <- the sum of a block each, kPlanes at a time, of a long window whose inner run is 1. Returns how many elements were taken.
     template <class From>
-    POOLGRAD_NOINLINE int64_t sum_blocks(const Rooms& rooms, const From* from, int64_t count, A& total) const {
+    POOLGRAD_NOINLINE static int64_t sum_blocks(const From* from, int64_t count, A& total) {
         int64_t first = 0;
         for (; first + kPlanes<A> * kBlock <= count; first += kPlanes<A> * kBlock) {
             A sums[kPlanes<A>];
-            sum_beside(rooms, [&](int64_t p) { return from + first + p * kBlock; }, kBlock, sums, false);
+            sum_beside([&](int64_t p) { return from + first + p * kBlock; }, kBlock, sums, false);
             for (int64_t p = 0; p < kPlanes<A>; ++p) total = first || p ? total + sums[p] : sums[p];
         }
         return first;
@@ -556,7 +674,7 @@ class Average {
     void long_run(Rooms& rooms, const Rows& rows, Span span, To* to, const A* factors) const {
         int32_t first = 0;
         if constexpr (!gradient && !integers)
-            if (rooms.windows) first = int32_t(sum_blocks(rooms, rows(span.first), span.count, *rooms.total));
+            if (long_windows()) first = int32_t(sum_blocks(rows(span.first), span.count, *rooms.total));
         for (; first < span.count; first += int32_t(kBlock))
             add_block(Rows{rows(span.first + first), rows.pitch}, factors + (gradient ? first : 0),
                       std::min<int64_t>(kBlock, span.count - first), rooms.inner.size(), rooms.total, first != 0);
@@ -586,8 +704,8 @@ class Average {
         A weights[kBlock];
         int64_t first = range.first;
         if constexpr (!gradient && !integers)
-            if (rooms.windows && depth_trivial_ && height_trivial_)
-                first += sum_blocks(rooms, source_at(rooms, from.outer, from.depths.first, from.heights.first, first), range.size(), *rooms.total);
+            if (long_windows() && depth_trivial_ && height_trivial_)
+                first += sum_blocks(source_at(rooms, from.outer, from.depths.first, from.heights.first, first), range.size(), *rooms.total);
         for (; first < range.last; first += kBlock) {
             const Range columns{first, std::min(first + kBlock, range.last)};
             fill_weights(width_, first, columns.size(), weights);
@@ -636,7 +754,9 @@ class Average {
             const bool rows_follow = count == row, planes_follow = rows_follow && box.height.size() == height_.destinations();
             const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = stream_;
             const Range heights = box.height;
-            const int64_t padded = divide_up(count, lanes) * lanes, source_planes = outer * depth_.sources();
+            constexpr bool back = gradient && stride == 2;
+            constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
+            const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
             SlideRow *table = rooms.slide_rows, &along_depth = table[kSlideHeights];
             for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
                 make_slide_row(along_depth, depth_, d);
@@ -658,7 +778,7 @@ class Average {
                     }
                     const A* factors = gradient ? rooms.width_factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
                     const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
-                    const int64_t whole = at + padded <= end ? count : count / lanes * lanes;
+                    const int64_t whole = at + padded <= end ? count : count / step * step;
                     const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
                     const auto make_row = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
@@ -674,8 +794,8 @@ class Average {
                             }
                             return total;
                         };
-                        const auto column = [=](int64_t k) POOLGRAD_LAMBDA {
-                            const auto sum = reader.column(k, inside, nothing, down);
+                        const auto column = [=](int64_t k, auto filled) POOLGRAD_LAMBDA {
+                            const auto sum = reader.template column<filled()>(k, inside, nothing, down);
                             return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
                         };
                         const auto put = [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
@@ -685,13 +805,18 @@ class Average {
                             store<A, lanes>(rest, sum);
                             std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
                         };
-                        if constexpr (gradient && stride == 2)
-                            slide_back<lanes>(count, one_first, column, put);
+                        const auto put_both = [=](int64_t i, auto first, auto second) POOLGRAD_LAMBDA {
+                            if (i < whole) return store_zipped<A, lanes>(to + i, first, second);
+                            T rest[2 * lanes];
+                            store_zipped<A, lanes>(rest, first, second);
+                            std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
+                        };
+                        if constexpr (back)
+                            slide_back<lanes>(count, one_first, reader.whole(inside), column, put_both);
                         else
-                            slide<stride, window, lanes>(count, column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
+                            slide<stride, window, lanes>(count, reader.whole(inside), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
                     };
                     // Numbers of rows that are known to the compiler take a third of the time; these are the most frequent.
-                    constexpr bool back = gradient && stride == 2;
                     constexpr int most = back ? 2 : window, many = most < 4 ? most : 1;
                     const auto is = [&](int64_t rows, int64_t planes) { return ys.size() == rows && zs.size() == planes; };
                     if (is(most, 1))
@@ -984,6 +1109,7 @@ class Average {
     Rule rule_{};
     Across across_ = Across::runs;
     bool stream_ = false;
+    bool back_ = false;          // a gradient of windows of 3 by 2, inner long
     bool side_by_side_ = false;  // kPlanes planes as the inner run
     int planes_ = 1;         // destination planes made together
     int64_t ring_rows_ = 0;  // of sums over depth, for each of these; 0 when depth or height has nothing to sum

@@ -8,16 +8,8 @@ template <class A, class S>
 POOLGRAD_NOINLINE void lay_pairs(S* to, const S* from, A a, A b, const A* factors, int64_t pairs, bool both) {
     each_column<A>(pairs, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
         constexpr int lanes = decltype(lanes_of)::value;
-        const auto value = narrow<S, A, lanes>(((load<A, lanes>(from + at) * a) * b) * load<A, lanes>(factors + at));
-        auto second = value;
-        if (!both) __builtin_memset(&second, 0, sizeof(second));
-        if constexpr (lanes == 1) {
-            __builtin_memcpy(to + 2 * at, &value, sizeof(S)), __builtin_memcpy(to + 2 * at + 1, &second, sizeof(S));
-        } else {
-            constexpr std::make_index_sequence<std::size_t(lanes)> all;
-            const auto low = zip<0>(value, second, all), high = zip<lanes / 2>(value, second, all);
-            __builtin_memcpy(to + 2 * at, &low, sizeof(low)), __builtin_memcpy(to + 2 * at + lanes, &high, sizeof(high));
-        }
+        const auto value = ((load<A, lanes>(from + at) * a) * b) * load<A, lanes>(factors + at);
+        store_zipped<A, lanes>(to + 2 * at, value, both ? value : spread<A, lanes>(A(0)));
     });
 }
 
@@ -46,7 +38,7 @@ class Fill {
     void run(int64_t traffic, int64_t result_bytes) {
         stream_ = result_bytes >= kStreamBytes;
         if (is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat(traffic);
-        const int64_t across = runs_ ? width_.destinations() : std::min(width_.destinations(), kElements / inner_);
+        const int64_t across = std::min(width_.destinations(), runs_ ? kColumns : kElements / inner_);
         Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_},
                       {1, depth_.destinations(), std::min(height_.destinations(), kHeights), across, std::min(inner_, kElements)}};
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
@@ -56,7 +48,7 @@ class Fill {
             Rooms rooms(*this, scratch);
             Writer<S> writer(static_cast<S*>(call_.destination), rooms.staging, kStaging);
             for (int64_t h = box.height.first; h < box.height.last; ++h) rooms.heights[h - box.height.first] = Row(height_, h);
-            if (!runs_) prepare(rooms, box.width);
+            prepare(rooms, box.width);
             for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
                 for (Range depths{box.depth.first, 0}; depths.first < box.depth.last; depths.first = depths.last) {
                     const Row depth(depth_, depths.first);
@@ -73,7 +65,7 @@ class Fill {
   private:
     static constexpr int64_t kElements = (16 << 10) / int64_t(sizeof(S));  // weighed at once; twice as many are laid
     static constexpr int64_t kStaging = 2 * 64 / int64_t(sizeof(S));
-    static constexpr int64_t kHeights = 256;  // of a box
+    static constexpr int64_t kHeights = 256, kColumns = 1024;  // of a box
 
     // From which index of the source a destination comes, or -1, and with which weight.
     struct Row {
@@ -95,7 +87,10 @@ class Fill {
             if (job.stream_) staging = arena.take<S>(kStaging);
             heights = arena.take<Row>(job.heights_);
             weighed = arena.take<S>(job.runs_ ? kElements : tile + job.inner_ + GroupRow<S>::kSlack);
-            if (job.runs_) return;
+            if (job.runs_) {
+                factors = arena.take<A>(job.tile_), windows = arena.take<Range>(job.tile_);
+                return;
+            }
             nothing = arena.take<S>(tile + job.inner_ + GroupRow<S>::kSlack);
             factors = arena.take<A>(tile + job.inner_);
             laid = arena.take<S>(2 * kElements);
@@ -103,7 +98,8 @@ class Fill {
         }
         Arena arena;
         S *staging = nullptr, *weighed, *nothing = nullptr, *laid = nullptr;
-        A* factors = nullptr;
+        A* factors;
+        Range* windows = nullptr;  // where the runs of the columns go
         Row* heights;
         GroupRow<S> group_row;
         Range columns{0, 0};
@@ -124,25 +120,25 @@ class Fill {
         for (Range heights{box.height.first, 0}; heights.first < box.height.last; heights.first = heights.last) {
             const Row *rows = rooms.heights - box.height.first, height = rows[heights.first];
             for (heights.last = heights.first + 1; heights.last < box.height.last && height == rows[heights.last];) ++heights.last;
-            const Range columns = depth.source < 0 || height.source < 0 ? Range{0, 0} : width_.range(box.width);
+            const bool nothing = depth.source < 0 || height.source < 0;
+            const Range columns = nothing ? Range{0, 0} : Range{0, rooms.columns.size()};
             // Up to which destination a row is written.
             int64_t done = box.width.first;
-            for (Range part{columns.first, 0}; done < box.width.last; part.first = part.last) {
+            for (Range part{0, 0}; done < box.width.last; part.first = part.last) {
                 part.last = std::min(part.first + most, columns.last);
                 for (int64_t x = part.first; x < part.last; ++x) {
-                    const A weights[3] = {depth.weight, height.weight, weight_of(width_, x)};
-                    weigh_row<A>(rooms.weighed + (x - part.first) * run, source_at(outer, depth.source, height.source, x) + box.inner.first, weights, run);
+                    const A weights[3] = {depth.weight, height.weight, rooms.factors[x]};
+                    const S* from = source_at(outer, depth.source, height.source, rooms.columns.first + x) + box.inner.first;
+                    weigh_row<A>(rooms.weighed + (x - part.first) * run, from, weights, run);
                 }
-                const int64_t end = part.last == columns.last ? box.width.last : std::min(width_.axis->window(part.last - 1).last, box.width.last);
+                const int64_t end = part.last == columns.last ? box.width.last : rooms.windows[part.last - 1].last;
                 for (int64_t z = depths.first; z < depths.last; ++z)
                     for (int64_t y = heights.first; y < heights.last; ++y) {
                         const int64_t at = destination_at(outer, z, y, 0) + box.inner.first;
                         int64_t w = done;
                         for (int64_t x = part.first; x < part.last; ++x) {
-                            const Range window = width_.axis->window(x);
-                            const int64_t last = std::min(window.last, box.width.last);
-                            for (; w < std::min(window.first, last); ++w) put(writer, at + w * inner_, nullptr, run);
-                            for (; w < last; ++w) put(writer, at + w * inner_, rooms.weighed + (x - part.first) * run, run);
+                            for (; w < rooms.windows[x].first; ++w) put(writer, at + w * inner_, nullptr, run);
+                            for (; w < rooms.windows[x].last; ++w) put(writer, at + w * inner_, rooms.weighed + (x - part.first) * run, run);
                         }
                         for (; w < end; ++w) put(writer, at + w * inner_, nullptr, run);
                     }
@@ -172,6 +168,15 @@ class Fill {
     // ---- inner is short, the axis regular: some rows are laid, then leave together ----
 
     void prepare(Rooms& rooms, Range box) const {
+        if (runs_) {
+            rooms.columns = width_.range(box);
+            for (int64_t x = rooms.columns.first; x < rooms.columns.last; ++x) {
+                const Range window = width_.axis->window(x);
+                rooms.factors[x - rooms.columns.first] = weight_of(width_, x);
+                rooms.windows[x - rooms.columns.first] = {std::clamp(window.first, box.first, box.last), std::min(window.last, box.last)};
+            }
+            return;
+        }
         const int64_t group = (box.first + rule_.before) / rule_.stride;
         const int64_t groups = (box.last - 1 + rule_.before) / rule_.stride - group + 1;
         rooms.lead = box.first + rule_.before - group * rule_.stride;

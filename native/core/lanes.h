@@ -50,20 +50,27 @@ POOLGRAD_INLINE Vector<A, kPart<A>> part_of(Vector<A, kLanes<A>> whole, std::ind
     return __builtin_shufflevector(whole, whole, int(which * kPart<A> + i)...);
 }
 
+// v[e][p] = planes[p][i + e] for the elements of a part and the planes of a register.
+template <class A, class S>
+POOLGRAD_INLINE void load_square(Vector<A, kLanes<A>>* v, const S* const* planes, int64_t i) {
+    constexpr int part = kPart<A>, parts = kParts<A>;
+    for (int e = 0; e < part; ++e) {
+        Vector<A, part> pieces[parts];
+        for (int p = 0; p < parts; ++p) pieces[p] = load<A, part>(planes[p * part + e] + i);
+        v[e] = join_parts<A>(pieces, std::make_index_sequence<std::size_t(kLanes<A>)>());
+    }
+    transpose_parts<A>(v);
+}
+
 // to[i][p] = planes[p][i] for i < count and all kPlanes planes. Eight planes at a time: sixteen that lie a power of two apart would fall
 // into one set of the first-level cache, which holds twelve.
 template <class A, class S>
 POOLGRAD_NOINLINE void load_planes(A* to, const S* const* planes, int64_t count) {
-    constexpr int part = kPart<A>, parts = kParts<A>;
+    constexpr int part = kPart<A>;
     for (int half = 0; half < 2; ++half, to += kLanes<A>, planes += kLanes<A>) {
         const auto square = [&](int64_t i) POOLGRAD_LAMBDA {
             Vector<A, kLanes<A>> v[part];
-            for (int e = 0; e < part; ++e) {
-                Vector<A, part> pieces[parts];
-                for (int p = 0; p < parts; ++p) pieces[p] = load<A, part>(planes[p * part + e] + i);
-                v[e] = join_parts<A>(pieces, std::make_index_sequence<std::size_t(kLanes<A>)>());
-            }
-            transpose_parts<A>(v);
+            load_square<A>(v, planes, i);
             for (int e = 0; e < part; ++e) store<A, kLanes<A>>(to + (i + e) * kPlanes<A>, v[e]);
         };
         int64_t i = 0;
@@ -72,6 +79,27 @@ POOLGRAD_NOINLINE void load_planes(A* to, const S* const* planes, int64_t count)
         for (; i < count; ++i)
             for (int p = 0; p < kLanes<A>; ++p) to[i * kPlanes<A> + p] = load<A, 1>(planes[p] + i);
     }
+}
+
+// sums[p] <- the sum of the `count` elements of planes[p], in their order; or is added to what is there.
+template <class A, class S>
+POOLGRAD_NOINLINE void sum_along_planes(A* sums, const S* const* planes, int64_t count, bool add) {
+    constexpr int part = kPart<A>, lanes = kLanes<A>;
+    const S* const* others = planes + lanes;
+    Vector<A, lanes> sum[2] = {spread<A, lanes>(A(-0.0)), spread<A, lanes>(A(-0.0))};
+    int64_t i = 0;
+    for (; i + part <= count; i += part) {
+        __builtin_prefetch(planes[kPlanes<A> - 1] + count + i * 16 / part);  // what comes next: the CPU does not foresee so many rows
+        Vector<A, lanes> v[part], w[part];
+        load_square<A>(v, planes, i), load_square<A>(w, others, i);
+        for (int e = 0; e < part; ++e) sum[0] = sum[0] + v[e], sum[1] = sum[1] + w[e];
+    }
+    for (; i < count; ++i) {
+        A last[kPlanes<A>];
+        for (int p = 0; p < kPlanes<A>; ++p) last[p] = load<A, 1>(planes[p] + i);
+        for (int half = 0; half < 2; ++half) sum[half] = sum[half] + load<A, lanes>(last + half * lanes);
+    }
+    for (int half = 0; half < 2; ++half, sums += lanes) store<A, lanes>(sums, add ? load<A, lanes>(sums) + sum[half] : sum[half]);
 }
 
 // planes[p][i] = from[i][p], the way back.

@@ -246,9 +246,9 @@ class Lines {
             };
             const auto row = [&](auto terms) POOLGRAD_LAMBDA {
                 slide<stride, window, lanes>(
-                    outputs.size(),
-                    [&](int64_t k) POOLGRAD_LAMBDA {
-                        return reader.column(k, inside, nothing, [&](const auto& read) POOLGRAD_LAMBDA { return down(read, terms); });
+                    outputs.size(), reader.whole(inside),
+                    [&](int64_t k, auto filled) POOLGRAD_LAMBDA {
+                        return reader.template column<filled()>(k, inside, nothing, [&](const auto& read) POOLGRAD_LAMBDA { return down(read, terms); });
                     },
                     join,
                     [&](int64_t at, const Cell& best) POOLGRAD_LAMBDA {  // what goes beyond the row is written later

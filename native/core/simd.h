@@ -199,12 +199,17 @@ POOLGRAD_INLINE Vector<float, count> widen_bfloat(Vector<uint16_t, count> value)
     return bit_copy<Vector<float, count>>(Vector<uint32_t, count>(convert<uint32_t, uint16_t, count>(value) << 16));
 }
 
+// The upper halves are the values, rounded.
 template <int count>
-POOLGRAD_INLINE Vector<uint16_t, count> narrow_bfloat(Vector<float, count> value) {
+POOLGRAD_INLINE Vector<uint32_t, count> round_bfloat(Vector<float, count> value) {
     using Words = Vector<uint32_t, count>;
     const Words bits = bit_copy<Words>(value);
     const Words rounded = bits + 0x7FFFu + ((bits >> 16) & 1u), quiet = bits | 0x400000u;
-    const Words high = select<uint32_t, count>(unordered<float, count>(value, value), quiet, rounded) >> 16;
+    return select<uint32_t, count>(unordered<float, count>(value, value), quiet, rounded);
+}
+template <int count>
+POOLGRAD_INLINE Vector<uint16_t, count> narrow_bfloat(Vector<float, count> value) {
+    const Vector<uint32_t, count> high = round_bfloat<count>(value) >> 16;
 #ifdef POOLGRAD_AVX2
     if constexpr (count == 8) {
         const __m256i words = bit_copy<__m256i>(high);

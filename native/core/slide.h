@@ -65,34 +65,37 @@ POOLGRAD_INLINE Cell join_terms(const Cell* cells, const Join& join, std::index_
     return joined;
 }
 
-// put(i, the join of a window's terms) for the outputs i, i + 1, ... of a register each. column(k) gives the k-th register of the row, from
-// the first window's first element on; join(the terms before, term, its number).
+// put(i, the join of a window's terms) for the outputs i, i + 1, ... of a register each. column(k, is it one of `whole`) gives the k-th register
+// of the row, from the first window's first element on; join(the terms before, term, its number).
 template <int stride, int window, int lanes, class Column, class Join, class Put>
-POOLGRAD_INLINE void slide(int64_t outputs, const Column& column, const Join& join, const Put& put) {
-    using Cell = decltype(column(int64_t(0)));
+POOLGRAD_INLINE void slide(int64_t outputs, Range whole, const Column& column, const Join& join, const Put& put) {
+    using Cell = decltype(column(int64_t(0), std::true_type()));
     constexpr int count = ((lanes - 1) * stride + window + lanes - 1) / lanes, kept = count - stride;
     static_assert(kept >= 0);
     Cell cells[count];
-    for (int i = 0; i < kept; ++i) cells[stride + i] = column(i);
+    for (int i = 0; i < kept; ++i) cells[stride + i] = column(i, std::false_type());
     int64_t next = kept;
     for (int64_t at = 0; at < outputs; at += lanes) {
         for (int i = 0; i < kept; ++i) cells[i] = cells[stride + i];
-        for (int i = kept; i < count; ++i) cells[i] = column(next++);
+        if (next >= whole.first && next + stride <= whole.last)
+            for (int i = kept; i < count; ++i) cells[i] = column(next++, std::true_type());
+        else
+            for (int i = kept; i < count; ++i) cells[i] = column(next++, std::false_type());
         put(at, join_terms<stride, count>(cells, join, std::make_index_sequence<std::size_t(window - 1)>()));
     }
 }
 
-// The gradient of windows of 3 by 2: put(i, register) for the inputs i, i + 1, ... Inputs lie in two windows and in one by turns; column(k) as
-// above, from the first of the two on. `one_first`: input 0 lies in one.
+// The gradient of windows of 3 by 2: put(i, first, second) for the inputs i, i + 2, ... and those between. Inputs lie in two windows and in
+// one by turns; column as above, from the first of the two on. `one_first`: input 0 lies in one.
 template <int lanes, class Column, class Put>
-POOLGRAD_INLINE void slide_back(int64_t inputs, bool one_first, const Column& column, const Put& put) {
-    constexpr std::make_index_sequence<std::size_t(lanes)> all;
-    auto now = column(0);
+POOLGRAD_INLINE void slide_back(int64_t inputs, bool one_first, Range whole, const Column& column, const Put& put) {
+    auto now = column(int64_t(0), std::false_type());
     for (int64_t at = 0, k = 1; at < inputs; at += 2 * lanes, ++k) {
-        const auto next = column(k), later = every_of<1, 1>(now, next), sum = now + later;
-        const auto first = one_first ? now : sum, second = one_first ? sum : later;
-        put(at, zip<0>(first, second, all));
-        if (at + lanes < inputs) put(at + lanes, zip<lanes / 2>(first, second, all));
+        const auto next = k >= whole.first && k < whole.last ? column(k, std::true_type()) : column(k, std::false_type()), later = every_of<1, 1>(now, next), sum = now + later;
+        if (one_first)
+            put(at, now, sum);
+        else
+            put(at, sum, later);
         now = next;
     }
 }
@@ -113,12 +116,16 @@ class RowReader {
     // Whether whole registers can be read of rows that begin at these indices and between.
     bool inside(int64_t first, int64_t last) const { return first + start_ >= 0 && last + start_ + last_ * lanes <= elements_; }
 
+    // The registers that such a row fills.
+    Range whole(bool inside) const { return inside ? whole_ : Range{0, 0}; }
+
     // The k-th register as fold(read) makes it, where read(row) is that of the row which begins at this index; `nothing` beyond the row.
-    template <class Cell, class Fold>
+    template <bool whole, class Cell, class Fold>
     POOLGRAD_INLINE Cell column(int64_t k, bool inside, const Cell& nothing, const Fold& fold) const {
-        if (k >= last_) return nothing;
         const int64_t from = start_ + k * lanes, elements = elements_;
         const S* array = array_;
+        if constexpr (whole) return fold([=](int64_t row) POOLGRAD_LAMBDA { return load<V, lanes>(array + row + from); });
+        if (k >= last_) return nothing;
         const Cell cell = fold([=](int64_t row) POOLGRAD_LAMBDA { return inside ? load<V, lanes>(array + row + from) : at_the_end(array, elements, row + from); });
         if (k >= whole_.first && k < whole_.last) return cell;
         if constexpr (lanes > kMostBefore) return choose(k == 0 ? first_ : rest_, cell, nothing);

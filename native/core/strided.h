@@ -27,6 +27,22 @@ POOLGRAD_INLINE V zip(V a, V b, std::index_sequence<i...>) {
     return __builtin_shufflevector(a, b, int(first + i / 2 + i % 2 * sizeof...(i))...);
 }
 
+// to <- {first[0], second[0], first[1], second[1], ...}
+template <class A, int lanes, class S>
+POOLGRAD_INLINE void store_zipped(S* to, Vector<A, lanes> first, Vector<A, lanes> second) {
+    if constexpr (std::is_same_v<S, Bfloat> && std::is_same_v<A, float>) {
+        const auto both = (round_bfloat<lanes>(first) >> 16) | (round_bfloat<lanes>(second) & 0xFFFF0000u);
+        __builtin_memcpy(to, &both, sizeof(both));
+    } else if constexpr (lanes == 1) {
+        store<A, 1>(to, first), store<A, 1>(to + 1, second);
+    } else {
+        constexpr std::make_index_sequence<std::size_t(lanes)> all;
+        const auto a = narrow<S, A, lanes>(first), b = narrow<S, A, lanes>(second);
+        const auto low = zip<0>(a, b, all), high = zip<lanes / 2>(a, b, all);
+        __builtin_memcpy(to, &low, sizeof(low)), __builtin_memcpy(to + lanes, &high, sizeof(high));
+    }
+}
+
 // Shuffles registers for strides 2 and 4, the others move unit by unit. Raw is an integer of the unit's size. `from` must be readable
 // up to count * stride units.
 template <class Raw>

@@ -13,14 +13,32 @@ POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, in
                          [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
 }
 
+// Values of a row, turned, to another type: back to how they are stored.
+template <class V, class To, class From>
+void store_values(To* to, const From* from, int64_t count, Turn<V> sign) {
+    each_column<V>(count, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+        constexpr int lanes = decltype(lanes_of)::value;
+        store<V, lanes>(to + at, sign.template turn<lanes>(load<V, lanes>(from + at)));
+    });
+}
+
 // Makes rows of maxima for a box of outputs of one outer index (or kPlanes of them, side by side).
 template <class S, class V, class C, bool coded>
 class Best {
+    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // elements of a window searched in one pass
+
   public:
-    Best(const MaxCall& call, const MaxSpace& space, bool planes) : call_(call), space_(space), sign_(call, Type<S>()), lines_(call, space) {
+    Best(const MaxCall& call, const MaxSpace& space, bool planes, bool bundles = false)
+        : call_(call), space_(space), sign_(call, Type<S>()), lines_(call, space) {
         const Rule* rule = space.width.rule();
-        side_by_side_ = kWords<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
-                        space.width.longest_window() <= 64 && (!rule || space.width.output_size() < 32 || rule->stride > 4);
+        const int64_t elements = space.depth.longest_window() * space.height.longest_window() * space.width.longest_window();
+        // Longer rows had better stay rows, unless there is but one to begin and end with.
+        const int64_t rows = space.depth.output_size() * space.height.output_size();
+        bundled_ = kBundles && bundles && space.inner == 1 && space.outer >= kPlanes<V> / 2 && elements <= kDirectOverlapping &&
+                   std::max(space.input_at(1, 0, 0, 0), space.output_at(1, 0, 0, 0)) <= kBundle &&
+                   (!lines_.usable() || space.width.output_size() < 14 || (rows == 1 && rule && rule->stride > 1));
+        side_by_side_ = bundled_ || (kWords<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
+                                     space.width.longest_window() <= 64 && (!rule || space.width.output_size() < 32 || rule->stride > 4));
         const int64_t inner = side_by_side_ ? kPlanes<V> : space.inner;
         constexpr int64_t room = (8 << 10) / int64_t(sizeof(V));  // elements of a row
         run_ = std::clamp<int64_t>(inner, 1, room);
@@ -28,17 +46,23 @@ class Best {
         line_ = !kPlain<S, V> && rule && !side_by_side_ && run_ == space.inner && inner < 16 && rule->stride <= 8 && rule->window <= 64 &&
                 rule->window <= rule->input_size && tile_ > 1;
         if (lines_.usable()) tile_ = std::min(tile_, lines_.tile());
-        if (side_by_side_) tile_ = std::min(tile_, fitting_tile(Side{&space.width, false}, kColumns));
-        // Windows that do not overlap share nothing: they are searched in one pass.
+        if (bundled_)
+            tile_ = space.width.output_size();
+        else if (side_by_side_)
+            tile_ = std::min(tile_, fitting_tile(Side{&space.width, false}, kColumns));
+        // Windows that do not overlap share nothing, and of small ones it is not worth it: they are searched in one pass.
         const auto apart = [](const Axis& axis) { return axis.longest_cover() == 1; };
-        direct_ = !kPlain<S, V> && !line_ && !side_by_side_ && apart(space.depth) && apart(space.height) && apart(space.width) &&
-                  space.depth.longest_window() * space.height.longest_window() * space.width.longest_window() <= kDirect;
+        direct_ = !kPlain<S, V> && !line_ && !side_by_side_ &&
+                  elements <= (apart(space.depth) && apart(space.height) && apart(space.width) ? kDirect : kDirectOverlapping);
+        if (rule) whole_last_ = (rule->input_size + rule->before - rule->window) / rule->stride + 1;
         ring_rows_ = std::min(space.height.longest_window(), kRows);
         depth_rows_ = std::min(space.depth.longest_window(), kRows / 2);
         // Neighbouring blocks of heights share source rows: as high as their planes stay within 256 KiB.
         const int64_t row = row_size() * int64_t(sizeof(V) + sizeof(C));
-        block_ = depth_rows_ > 1 ? std::clamp<int64_t>((256 << 10) / (depth_rows_ * row), 4, 32) : 1;
+        block_ = depth_rows_ > 1 && !bundled_ ? std::clamp<int64_t>((256 << 10) / (depth_rows_ * row), 4, 32) : 1;
     }
+
+    static constexpr bool kBundles = std::is_same_v<S, V> && kWords<S, V>;  // compiled only where it needs no code of its own
 
     int64_t run() const { return side_by_side_ ? 1 : run_; }
     int64_t tile() const { return tile_; }
@@ -46,6 +70,13 @@ class Best {
     int64_t most() const { return std::max(row_size(), Lines<S, V, C, coded>::kRoom); }  // elements that a sink is given at once
     int planes() const { return side_by_side_ ? kPlanes<V> : 1; }
 
+    // Where the elements of a window of these sizes lie, from its first one on, and their codes.
+    struct Terms {
+        Offset sizes{0, 0, 0};
+        int count = 0;
+        int64_t at[kDirect];
+        C codes[kDirect];
+    };
     struct Rooms {
         Rooms(const Best& job, Arena& arena) : lines(job.lines_, arena) {
             const int64_t size = job.row_size();
@@ -54,21 +85,24 @@ class Best {
             const int64_t planes = job.block_ > 1 ? job.depth_rows_ * job.block_ : 0;
             plane_values = arena.take<V>(planes * size), plane_codes = arena.take<C>(planes * size);
             plane_holds = arena.take<int64_t>(planes);
-            values = arena.take<V>(size), codes = arena.take<C>(size);
+            const int64_t results = job.bundled_ ? job.space_.output_at(1, 0, 0, 0) * kPlanes<V> : size;
+            values = arena.take<V>(results), codes = arena.take<C>(results), stored = arena.take<S>(job.direct_ ? size : 0);
             const int64_t stride = job.line_ ? job.space_.width.rule()->stride : 1;
             const int64_t line = job.line_ ? ((job.tile_ + 1) * stride + job.space_.width.rule()->window) * job.run_ : 0;
             padded = arena.take<S>(line), phases = arena.take<S>(stride > 1 ? 2 * line : 0);
             if (job.side_by_side_)
-                joined = arena.take<V>(kColumns * kPlanes<V>), spare = arena.take<S>(job.tile_), spare_codes = arena.take<C>(job.tile_);
+                joined = arena.take<V>((job.bundled_ ? kBundle : kColumns) * kPlanes<V>), spare = arena.take<S>(results / kPlanes<V>),
+                spare_codes = arena.take<C>(results / kPlanes<V>);
         }
         typename Lines<S, V, C, coded>::Rooms lines;
         V *ring_values, *plane_values, *values, *joined = nullptr;
         C *ring_codes, *plane_codes, *codes;
         int64_t *ring_holds, *plane_holds;
-        S *padded, *phases, *spare = nullptr;  // spare: room for results of planes that are not there
+        S *stored, *padded, *phases, *spare = nullptr;  // spare: room for results of planes that are not there
         C* spare_codes = nullptr;
         Range outputs{0, 0}, inner{0, 0};  // of the box
         bool nan = false;                  // one may have been met in the box
+        Terms terms[4];
         std::pair<int64_t, int64_t> joined_plane{-1, -1};  // (outer, depth) and heights that lie side by side in `joined`
         Range joined_rows{0, 0};
     };
@@ -80,6 +114,51 @@ class Best {
         if constexpr (!kPlain<S, V>)
             if (lines_.usable()) return as_lines(rooms, outer, box, sink);
         carefully(rooms, outer, box, sink);
+    }
+
+    // Windows of few elements are searched in one pass, straight into where the results belong: sink(d, h, outputs, search) for every row
+    // of the box, or a part of it, which calls search(S* results).
+    bool direct() const { return direct_ && !lines_.usable(); }
+    // Outputs of a row in a box: rows that are read again stay in the second cache.
+    int64_t strip() const {
+        const int64_t rows = space_.height.longest_cover() > 1 ? space_.depth.longest_window() * space_.height.longest_window() : 0;
+        return rows ? std::max(tile_, fitting_tile(Side{&space_.width, false}, (256 << 10) / (rows * run_ * int64_t(sizeof(S)))))
+                    : space_.width.output_size();
+    }
+    template <class Sink>
+    void straight(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
+        const S* source = static_cast<const S*>(call_.source) + space_.input_at(outer, 0, 0, 0);
+        rooms.nan = false;
+        rooms.inner = box.inner;
+        for (int64_t d = box.depth.first; d < box.depth.last; ++d)
+            for (int64_t h = box.height.first; h < box.height.last; ++h)
+                for (Range part{box.width.first, 0}; part.first < box.width.last; part.first = part.last) {
+                    part.last = std::min(part.first + tile_, box.width.last);
+                    sink(d, h, part, [&](S* results) { at_once(rooms, source, 1, d, h, part, results, rooms.codes); });
+                }
+    }
+
+    // Small planes whole and side by side: sink(index of the first result in its plane, columns, values, codes), values as they are stored.
+    bool bundled() const { return bundled_; }
+    template <class Sink>
+    void bundle(Rooms& rooms, int64_t group, const Box& box, const Sink& sink) const {
+        const S* from[kPlanes<V>];
+        for (int p = 0; p < kPlanes<V>; ++p)
+            from[p] = static_cast<const S*>(call_.source) + space_.input_at(std::min(group * kPlanes<V> + p, space_.outer - 1), 0, 0, 0);
+        load_planes<V, S>(rooms.joined, from, space_.input_at(1, 0, 0, 0));
+        rooms.nan = false;
+        rooms.inner = {0, kPlanes<V>};
+        const bool whole = box.height.size() == space_.height.output_size() && box.width.size() == space_.width.output_size();
+        int64_t columns = 0;
+        for (int64_t d = box.depth.first; d < box.depth.last; ++d)
+            for (int64_t h = box.height.first; h < box.height.last; ++h) {
+                const int64_t filled = columns * kPlanes<V>;
+                at_once(rooms, rooms.joined, kPlanes<V>, d, h, box.width, rooms.values + filled, rooms.codes + filled);
+                columns += box.width.size();
+                if (whole && (d + 1 < box.depth.last || h + 1 < box.height.last)) continue;
+                sink(space_.output_at(0, whole ? box.depth.first : d, whole ? 0 : h, box.width.first), columns, rooms.values, rooms.codes);
+                columns = 0;
+            }
     }
 
   private:
@@ -105,14 +184,12 @@ class Best {
         if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
         const int64_t length = box.width.size() * rooms.inner.size();
         if constexpr (!kPlain<S, V>)
-            if (direct_) {
-                for (int64_t d = box.depth.first; d < box.depth.last; ++d)
-                    for (int64_t h = box.height.first; h < box.height.last; ++h) {
-                        at_once(rooms, outer, d, h);
-                        sink(d, h, 1, rooms.values, rooms.codes);
-                    }
-                return;
-            }
+            if (direct_)
+                return straight(rooms, outer, box, [&](int64_t d, int64_t h, Range, const auto& search) {
+                    search(rooms.stored);
+                    if (call_.expected || call_.values) store_values(rooms.values, static_cast<const S*>(rooms.stored), length, sign_);
+                    sink(d, h, 1, rooms.values, rooms.codes);
+                });
         if (block_ == 1) {
             for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
                 std::fill_n(rooms.ring_holds, ring_rows_, -1);
@@ -135,8 +212,7 @@ class Best {
     }
 
     static constexpr int64_t kRows = 64;      // of maxima that are kept, along height; half as many along depth
-    static constexpr int64_t kDirect = 16;    // elements of a window searched in one pass
-    static constexpr int64_t kColumns = 512;  // source columns of planes side by side
+    static constexpr int64_t kColumns = 512, kBundle = 1024;  // source columns of planes side by side; of whole planes
     int64_t row_size() const { return tile_ * run_; }
 
     // Below everything, so that it never beats a value; where it equals one, the codes are mended (line_along_width).
@@ -149,24 +225,100 @@ class Best {
         return result;
     }
 
-    void at_once(Rooms& rooms, int64_t outer, int64_t d, int64_t h) const {
-        const Range depth = space_.depth.window(d), height = space_.height.window(h);
-        const int64_t run = rooms.inner.size();
-        V* values = rooms.values;
-        C* codes = rooms.codes;
-        for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += run, codes += run) {
-            const Range width = space_.width.window(w);
-            Candidate<S, C> candidates[kDirect];
-            int count = 0;
-            for (int64_t z = depth.first; z < depth.last; ++z)
-                for (int64_t y = height.first; y < height.last; ++y) {
-                    const S* row = static_cast<const S*>(call_.source) + space_.input_at(outer, z, y, width.first) + rooms.inner.first;
-                    C code = C(uint64_t(z - depth.first) * space_.step[0] + uint64_t(y - height.first) * space_.step[1]);
-                    for (int64_t x = 0; x < width.size(); ++x, row += space_.inner, code = C(code + space_.step[2]))
-                        candidates[count++] = {row, code};
+    // The maxima so far of `many` neighbouring registers. (Arrays of them would be kept in memory.)
+    template <bool careful, int lanes, int many>
+    struct Running {
+        Vector<V, lanes> best;
+        Vector<C, lanes> code{};
+        Running<careful, lanes, many - 1> others;
+
+        POOLGRAD_INLINE Running(const S* from, Turn<V> sign)
+            : best(sign.template turn<lanes>(load<V, lanes>(from))), others(from + lanes, sign) {}
+        POOLGRAD_INLINE void take(const S* from, C its_code, Turn<V> sign, Odd<V>& odd) {
+            const Vector<V, lanes> x = sign.template turn<lanes>(load<V, lanes>(from));
+            if constexpr (careful) {
+                const auto mask = better<V, lanes>(x, best);
+                best = select<V, lanes>(mask, x, best);
+                if constexpr (coded) code = select<C, lanes>(mask, spread<C, lanes>(its_code), code);
+            } else {
+                if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(x, best));
+                best = larger<V, lanes>(x, best);
+            }
+            others.take(from + lanes, its_code, sign, odd);
+        }
+        POOLGRAD_INLINE void put(S* values, C* codes, Turn<V> sign) const {
+            store<V, lanes>(values, sign.template turn<lanes>(best));
+            if constexpr (coded) store<C, lanes>(codes, code);
+            others.put(values + lanes, codes + lanes, sign);
+        }
+    };
+    template <bool careful, int lanes>
+    struct Running<careful, lanes, 0> {
+        POOLGRAD_INLINE Running(const S*, Turn<V>) {}
+        POOLGRAD_INLINE void take(const S*, C, Turn<V>, Odd<V>&) {}
+        POOLGRAD_INLINE void put(S*, C*, Turn<V>) const {}
+    };
+
+    // The maxima of neighbouring windows, `step` elements apart.
+    template <bool careful>
+    POOLGRAD_NOINLINE bool fold_windows(const S* from, const int64_t* terms, const C* term_codes, int count, int64_t windows, int64_t step,
+                                        int64_t run, S* values, C* codes) const {
+        constexpr int lanes = kLanes<V>;
+        const Turn<V> sign = sign_;
+        Odd<V> odd;
+        const auto fold = [&](auto size, auto registers, int64_t at) POOLGRAD_LAMBDA {
+            Running<careful, size(), registers()> best(from + at, sign);
+            if (!careful && count == 1) best.take(from + at, C(0), sign, odd);
+            for (int t = 1; t < count; ++t) best.take(from + terms[t] + at, coded ? term_codes[t] : C(0), sign, odd);
+            best.put(values + at, codes + at, sign);
+        };
+        for (; windows > 0; --windows, from += step, values += run, codes += run) {
+            int64_t at = 0;
+            if constexpr (coded || !careful)
+                for (; at + 4 * lanes <= run; at += 4 * lanes) fold(Constant<lanes>(), Constant<4>(), at);
+            if (run >= 2 * lanes)  // the last registers overlap those before
+                for (; at < run; at += 2 * lanes) fold(Constant<lanes>(), Constant<2>(), std::min(at, run - 2 * lanes));
+            else if (run >= lanes)
+                for (; at < run; at += lanes) fold(Constant<lanes>(), Constant<1>(), std::min(at, run - lanes));
+            else
+                for (; at < run; ++at) fold(Constant<1>(), Constant<1>(), at);
+        }
+        return !odd.seen();
+    }
+
+    // The lists for whole and for clipped windows are kept.
+    const Terms& listed(Rooms& rooms, int64_t deep, int64_t high, int64_t wide, int64_t pitch) const {
+        Terms& terms = rooms.terms[(high == space_.height.longest_window()) * 2 + (wide == space_.width.longest_window())];
+        if (terms.sizes.depth == deep && terms.sizes.height == high && terms.sizes.width == wide) return terms;
+        terms.sizes = {deep, high, wide}, terms.count = 0;
+        for (int64_t z = 0; z < deep; ++z)
+            for (int64_t y = 0; y < high; ++y)
+                for (int64_t x = 0; x < wide; ++x, ++terms.count) {
+                    terms.at[terms.count] = space_.input_at(0, z, y, x) * pitch;
+                    terms.codes[terms.count] =
+                        C(uint64_t(z) * space_.step[0] + uint64_t(y) * space_.step[1] + uint64_t(x) * space_.step[2]);
                 }
-            first_of_rows(rooms, [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].row; },
-                          [&](int64_t t) POOLGRAD_LAMBDA { return candidates[t].code; }, count, run, values, codes);
+        return terms;
+    }
+
+    // The maxima of a row, or a part of it, of a source whose elements lie `pitch` apart.
+    void at_once(Rooms& rooms, const S* source, int64_t pitch, int64_t d, int64_t h, Range outputs, S* values, C* codes) const {
+        const Range depth = space_.depth.window(d), height = space_.height.window(h);
+        const Rule* rule = space_.width.rule();
+        const int64_t run = rooms.inner.size();
+        for (int64_t w = outputs.first, windows = 1; w < outputs.last; w += windows, values += windows * run, codes += windows * run) {
+            const Range width = space_.width.window(w);
+            const Terms& terms = listed(rooms, depth.size(), height.size(), width.size(), pitch);
+            // Whole windows follow each other at the stride.
+            const bool whole = rule && width.size() == rule->window;
+            windows = whole ? std::min(outputs.last, whole_last_) - w : 1;
+            const int64_t step = whole ? rule->stride * space_.inner * pitch : 0;
+            const S* from = source + space_.input_at(0, depth.first, height.first, width.first) * pitch + rooms.inner.first;
+            if constexpr (!coded)
+                if (!rooms.nan)
+                    rooms.nan = !fold_windows<false>(from, terms.at, terms.codes, terms.count, windows, step, run, values, codes);
+            if constexpr (coded || std::is_floating_point_v<V>)  // from its first NaN on, a box is looked at more slowly
+                if (coded || rooms.nan) fold_windows<true>(from, terms.at, terms.codes, terms.count, windows, step, run, values, codes);
         }
     }
 
@@ -320,18 +472,10 @@ class Best {
     const MaxSpace& space_;
     const Turn<V> sign_;
     Lines<S, V, C, coded> lines_;
-    bool side_by_side_, line_, direct_;
+    bool bundled_, side_by_side_, line_, direct_;
+    int64_t whole_last_ = 0;  // behind the last window of width that is not clipped at its end
     int64_t run_, tile_, ring_rows_, depth_rows_, block_;
 };
-
-// Values of a row back to how they are stored.
-template <class S, class V>
-void store_values(S* to, const V* from, int64_t count, Turn<V> sign) {
-    each_column<V>(count, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        store<V, lanes>(to + at, sign.template turn<lanes>(load<V, lanes>(from + at)));
-    });
-}
 
 // Codes of planes side by side, each plane's to its index at(plane); `spare` has room for those of planes not there.
 template <class S, class C, class At>
@@ -349,12 +493,13 @@ void max_forward_with(const MaxCall& call) {
     const MaxSpace space(call.layout);
     Tiling tiling{{space.outer, space.depth.output_size(), space.height.output_size(), space.width.output_size(), space.inner}, {}};
     if (tiling.empty()) return;
-    const Best<S, V, C, coded> best(call, space, true);
+    const Best<S, V, C, coded> best(call, space, true, true);
     const int64_t traffic = space.inputs() * int64_t(sizeof(S)) + space.outputs() * (int64_t(sizeof(S)) + call.winner_bytes);
-    tiling.tile = {1, tiling.extent[1], tiling.extent[2], best.tile(), best.run()};
+    tiling.tile = {1, tiling.extent[1], tiling.extent[2], best.direct() ? best.strip() : best.tile(), best.run()};
     const int64_t bytes = divide_up(traffic, tiling.elements());
     tiling.extent[0] = divide_up(tiling.extent[0], best.planes());
-    if (space.depth.longest_window() > 1) tiling.tile[2] = std::min(tiling.extent[2], std::max<int64_t>(16, best.block()));
+    if (space.depth.longest_window() > 1 && !best.bundled())
+        tiling.tile[2] = std::min(tiling.extent[2], std::max<int64_t>(16, best.block()));
     balance(tiling, call.workers, bytes * best.planes());
     const Turn<V> sign(call, Type<S>());
     using Rooms = typename Best<S, V, C, coded>::Rooms;
@@ -370,21 +515,37 @@ void max_forward_with(const MaxCall& call) {
         S* staging = arena.take<S>(staged);
         Writer<S> writer(static_cast<S*>(call.values), stream ? staging : nullptr, staged);
         const int64_t run = box.inner.size(), columns = box.width.size();
-        for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
+        // Every plane's part to where it belongs.
+        const auto store_group = [&](int64_t group, int64_t index, int64_t count, const V* values, const C* codes) {
+            const int64_t first = space.output_at(group * kPlanes<V>, 0, 0, 0) + index, pitch = space.output_at(1, 0, 0, 0);
+            const auto at = [&](int p) { return first + p * pitch; };
+            const int64_t there = std::min<int64_t>(kPlanes<V>, space.outer - group * kPlanes<V>);
+            S* to[kPlanes<V>];
+            for (int p = 0; p < kPlanes<V>; ++p) to[p] = p < there ? static_cast<S*>(call.values) + at(p) : rooms.spare;
+            if (call.values) store_planes<V, S>(to, values, count);
+            if constexpr (coded) store_plane_codes<S>(call.winners, call.winner_bytes, codes, count, int(there), rooms.spare_codes, at);
+        };
+        for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
+            if constexpr (!kPlain<S, V>)
+                if (best.direct()) {
+                    best.straight(rooms, outer, box, [&](int64_t d, int64_t h, Range part, const auto& search) {
+                        // Of parts of inner, one is given at a time.
+                        const int64_t at = space.output_at(outer, d, h, part.first) + box.inner.first, length = part.size() * run;
+                        search(call.values ? writer.row(at, length) : rooms.stored);
+                        if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, rooms.codes, length);
+                    });
+                    continue;
+                }
+            if constexpr (Best<S, V, C, coded>::kBundles)
+                if (best.bundled()) {
+                    best.bundle(rooms, outer, box, [&](auto... found) { store_group(outer, found...); });
+                    continue;
+                }
             best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, V* values, C* codes) {
                 if constexpr (kWords<S, V>)
-                    if (best.planes() > 1) {
-                        // Turned back in place, then every plane's part to where it belongs.
+                    if (best.planes() > 1) {  // turned back in place
                         store_values(values, values, columns * kPlanes<V>, sign);
-                        S* to[kPlanes<V>];
-                        const int64_t first = space.output_at(outer * kPlanes<V>, d, h, box.width.first), pitch = space.output_at(1, 0, 0, 0);
-                        const auto at = [&](int p) { return first + p * pitch; };
-                        const int64_t there = std::min<int64_t>(kPlanes<V>, space.outer - outer * kPlanes<V>);
-                        for (int p = 0; p < kPlanes<V>; ++p) to[p] = p < there ? static_cast<S*>(call.values) + at(p) : rooms.spare;
-                        if (call.values) store_planes<V, S>(to, values, columns);
-                        if constexpr (coded)
-                            store_plane_codes<S>(call.winners, call.winner_bytes, codes, columns, int(there), rooms.spare_codes, at);
-                        return;
+                        return store_group(outer, space.output_at(0, d, h, box.width.first), columns, values, codes);
                     }
                 // Whole rows lie one after the other, and whole inner runs.
                 const int64_t rows = columns == space.width.output_size() ? 1 : count, pieces = run == space.inner ? 1 : columns;
@@ -395,6 +556,7 @@ void max_forward_with(const MaxCall& call) {
                     if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, codes + i * length, length);
                 }
             });
+        }
         writer.finish();
     });
 }

@@ -14,6 +14,18 @@ struct CodeView {
     int64_t index(int64_t d, int64_t h, int64_t w) const { return origin + d * pitch_depth + h * pitch_height + w * pitch_width; }
 };
 
+// Whether codes are all among the first `first` ones; says no where it does not know.
+template <class W>
+bool all_among(const W* codes, int64_t count, int64_t first) {
+    if (first == 0 || count < kLanes<W>) return false;
+    const auto most = W(first - 1);
+    Odd<W> above;
+    each_column<W>(count, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+        above.template note<lanes()>(load<W, lanes()>(codes + at) > spread<W, lanes()>(most));
+    });
+    return !above.seen();
+}
+
 template <class S, class V, class C>
 class MaxGradient {
     using A = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>, Accumulator<S>>;
@@ -24,13 +36,18 @@ class MaxGradient {
     static constexpr int64_t kScatterStreamBytes = 32 << 20;  // sums made beside the result lose what streaming gains
     static constexpr int64_t kPlaneOutputs = 4096;  // of planes that are scattered as one
     static constexpr int64_t kFoundBytes = 512 << 10;  // of winners that are found again, at once
+    static constexpr int64_t kCheckedCodes = 4096;  // of rows that are checked at once
     using Finder = Best<S, V, C, true>;
+    // Lanes as large as what is stored: enough for sums of one term.
+    using Own = std::conditional_t<is_small_float<S>, uint16_t, Accumulator<S>>;
+    using OwnCode = std::make_unsigned_t<typename BitsOf<sizeof(Own)>::type>;
 
   public:
     explicit MaxGradient(const MaxCall& call)
         : call_(call), space_(call.layout), sign_(call, Type<S>()), decode_(space_), from_input_(call.source != nullptr),
           picks_(can_gather && taps() <= kMostTaps && space_.inner == 1 && !space_.width.rule() && space_.width.input_size() >= kLanes<C>),
-          gather_(can_gather && taps() <= kMostTaps && (space_.inner >= 16 || picks_)), apart_(taps() == 1), finder_(call, space_, !gather_ && few_outputs()) {}
+          apart_(taps() == 1), zipped_(can_zip()), gather_(can_gather && taps() <= kMostTaps && (space_.inner >= 16 || picks_ || zipped_)),
+          finder_(call, space_, (!gather_ || zipped_) && few_outputs()) {}
 
     int64_t run() {
         Tiling tiling{{space_.outer, space_.depth.input_size(), space_.height.input_size(), space_.width.input_size(), space_.inner}, {}};
@@ -71,6 +88,27 @@ class MaxGradient {
         const double outputs = double(space_.depth.output_size()) * double(space_.height.output_size()) * double(space_.width.output_size());
         return outputs * kPlanes<V> * call_.winner_bytes <= double(kFoundBytes);
     }
+    // How many codes windows of these lengths have, if they are the first ones; else 0.
+    int64_t first_codes(int64_t depth, int64_t height, int64_t width) const {
+        const auto step = [this](std::size_t axis) { return int64_t(space_.step[axis]); };
+        const bool rows_follow = height == 1 || step(1) == width, planes_follow = depth == 1 || step(0) == height * width;
+        return decode_.codes() && rows_follow && planes_follow ? depth * height * width : 0;
+    }
+    // No window is cut off.
+    bool all_whole() const {
+        bool result = true;
+        for (const Axis* axis : {&space_.depth, &space_.height, &space_.width}) {
+            const Rule* rule = axis->rule();
+            result = result && rule && rule->before == 0 && (rule->output_size - 1) * rule->stride + rule->window <= rule->input_size;
+        }
+        return result;
+    }
+    bool can_zip() const {
+        const Rule* rule = space_.width.rule();
+        const int64_t least = std::max(kLanes<Own>, 24);  // outputs of a row; fewer are scattered in half the time
+        return can_gather && apart_ && space_.inner == 1 && call_.winner_bytes == 1 && rule && rule->window == rule->stride &&
+               (rule->stride == 2 || rule->stride == 4) && rule->output_size >= least;
+    }
     int64_t outputs_each() const { return space_.output_at(1, 0, 0, 0) / std::max<int64_t>(1, space_.inner); }
     // The most outputs that cover an element.
     int64_t taps() const {
@@ -84,7 +122,7 @@ class MaxGradient {
         Extent& tile = tiling.tile;
         if (gather_) {
             tile = {1, tiling.extent[1], tiling.extent[2], 1, std::min(space_.inner, most_run)};
-            tile[3] = std::clamp<int64_t>((picks_ ? 2048 : 8192) / tile[4], 1, tiling.extent[3]);
+            tile[3] = std::clamp<int64_t>((picks_ ? 2048 : zipped_ ? 4096 : 8192) / tile[4], 1, tiling.extent[3]);
         } else {
             // All of the space, rather than boxes that share outputs. Runs are long: 192 elements took a quarter of the time of 32.
             // Small floats are summed beside the result, in 1 MiB.
@@ -120,7 +158,7 @@ class MaxGradient {
         Rooms(const MaxGradient& job, Arena& arena) {
             const int64_t run = job.tile_[4], tile = job.tile_[3];
             const int64_t most_outputs = job.gather_ ? job.reached_ : std::min(job.reached_, kPortion);
-            starts = arena.take<int64_t>(most_outputs), lengths = arena.take<int64_t>(most_outputs);
+            for (int64_t** table : {&starts, &lengths, &alike}) *table = arena.take<int64_t>(most_outputs);
             if (job.from_input_) {
                 finder = {typename Finder::Rooms(job.finder_, arena)};
                 found = arena.take<std::byte>(job.found_ * run * job.finder_.planes() * job.call_.winner_bytes);
@@ -128,10 +166,13 @@ class MaxGradient {
             if (job.gather_) {
                 row_size = most_outputs * run + (job.picks_ ? Picks<C>::kSlack : 0);
                 const int64_t rows = job.depth_().longest() * job.height_().longest();  // that reach a row of destinations
-                code_rows = arena.take<C>(rows * row_size);
+                if (job.picks_ || job.call_.winner_bytes > 1) code_rows = arena.take<C>(rows * row_size);
                 if (job.picks_) {
                     grad_rows = arena.take<C>(rows * row_size);
                     picks = Picks<C>(arena, tile);
+                }
+                if (!job.zipped_) {
+                    covers = arena.take<Range>(tile);
                     column_codes = arena.take<C>(job.width_().longest() * (tile + kLanes<C>));
                 }
                 row_holds = arena.take<int64_t>(kMostTaps);
@@ -143,7 +184,7 @@ class MaxGradient {
             }
         }
         Range outputs{0, 0};              // of width, whose windows start at `starts` and have `lengths`
-        int64_t *starts, *lengths;
+        int64_t *starts, *lengths, *alike;  // alike: the first of those after it whose window has another length
         int64_t row_size = 0;             // codes of one row
         int64_t* row_holds = nullptr;     // (d, h) of code_rows
         uint32_t masks[33];               // codes that windows of some length have, for some lengths of depth and height
@@ -154,29 +195,42 @@ class MaxGradient {
         C *code_rows = nullptr, *grad_rows = nullptr;
         Picks<C> picks;             // of destinations from output rows
         Range picked{0, 0};         // these destinations
+        Range* covers = nullptr;    // the outputs that reach each
         C* column_codes = nullptr;  // of a destination in the window of its t-th output, t-th row by t-th row
         A* sums = nullptr;
         int64_t* offsets = nullptr;        // of codes, in the sums; then the same with -1 for those outside the box
         uint32_t* column_masks = nullptr;  // masks of the windows' lengths, for inner runs of 1
     };
-    int64_t staging() const { return tile_[3] * tile_[4] + 512 / int64_t(sizeof(S)); }
+    // What a writer is given at once: rows of windows apart, or runs of a row.
+    int64_t most_written() const {
+        return apart_ || picks_ ? tile_[3] * tile_[4] : std::max<int64_t>(tile_[4], 1024);
+    }
+    int64_t staging() const { return most_written() + 512 / int64_t(sizeof(S)); }
 
     void compute(Rooms& rooms, const Box& box) {
         const Range ds = depth_().range(box.depth), hs = height_().range(box.height), ws = width_().range(box.width);
         if (gather_) prepare(rooms, ws);
-        if (picks_) prepare_picks(rooms, box.width, ws);
+        if constexpr (can_gather)
+            if (gather_ && !zipped_) prepare_columns(rooms, box.width, ws);
         Writer<S> writer(static_cast<S*>(call_.destination), gather_ ? rooms.staging : nullptr, staging());
         const int planes = from_input_ ? finder_.planes() : 1;
         const Box outputs{{}, ds, hs, ws, box.inner};
         for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
             if (from_input_ && (gather_ || planewise_ || planes > 1)) find(rooms, group, outputs);
-            for (int64_t outer = group * planes; outer < std::min((group + 1) * planes, space_.outer); ++outer)
-                if (gather_)
-                    gather(rooms, writer, box, outer, ws, view(rooms, outer, planes, outputs));
-                else if (planewise_)
-                    scatter_plane(rooms, outer, view(rooms, outer, planes, outputs).index(ds.first, hs.first, ws.first));
+            for (int64_t outer = group * planes; outer < std::min((group + 1) * planes, space_.outer); ++outer) {
+                const CodeView codes = view(rooms, outer, planes, outputs);
+                if constexpr (can_gather) {
+                    if (zipped_)
+                        zip_rows(rooms, writer, box, outer, ws, codes);
+                    else if (gather_)
+                        gather(rooms, writer, box, outer, ws, codes);
+                    if (gather_) continue;
+                }
+                if (planewise_)
+                    scatter_plane(rooms, outer, codes.index(ds.first, hs.first, ws.first));
                 else
                     scatter(rooms, box, outer, planes, outputs);
+            }
         }
         writer.finish();
     }
@@ -189,6 +243,8 @@ class MaxGradient {
             const Range window = space_.width.window(w);
             rooms.starts[w - outputs.first] = window.first, rooms.lengths[w - outputs.first] = window.size();
         }
+        for (int64_t i = outputs.size(); i-- > 0;)
+            rooms.alike[i] = i + 1 < outputs.size() && rooms.lengths[i] == rooms.lengths[i + 1] ? rooms.alike[i + 1] : i + 1;
     }
 
     // The winners of a box of outputs: those given, or those found.
@@ -274,11 +330,13 @@ class MaxGradient {
             for (int64_t w = 0; rooms.column_masks && w < rooms.outputs.size(); ++w) rooms.column_masks[w] = rooms.masks[rooms.lengths[w]];
         }
         if (rooms.column_masks && all_in_each(codes, outputs.size(), rooms.column_masks + (outputs.first - rooms.outputs.first))) return true;
-        const int64_t* lengths = rooms.lengths + (outputs.first - rooms.outputs.first);
+        const int64_t before = outputs.first - rooms.outputs.first, *lengths = rooms.lengths + before;
         for (int64_t w = 0, last; w < outputs.size(); w = last) {
             // Windows of the same length have the same codes.
-            for (last = w + 1; last < outputs.size() && pitch == run && lengths[last] == lengths[w];) ++last;
+            last = pitch == run ? std::min(rooms.alike[before + w] - before, outputs.size()) : w + 1;
             const W* row = codes + w * pitch;
+            if constexpr (sizeof(W) <= 2)
+                if (all_among(row, (last - w) * run, first_codes(depth.size(), height.size(), lengths[w]))) continue;
             if (decode_.small() && all_in(row, (last - w) * run, rooms.masks[lengths[w]])) continue;
             const uint64_t packed = Decoder::pack_lengths(depth.size(), height.size(), lengths[w]);
             if (!decode_.small() && decode_.all_inside(row, (last - w) * run, [=](int64_t) { return packed; })) continue;
@@ -304,7 +362,8 @@ class MaxGradient {
 
     void gather(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, Range ws, const CodeView& codes) {
         const int64_t run = box.inner.size(), length = box.width.size() * run;
-        const bool joined = run == space_.inner, bytes = apart_ && joined && !picks_ && codes.bytes == 1;  // dealt as they are
+        const bool joined = run == space_.inner, bytes = !picks_ && codes.bytes == 1;  // compared as they are stored
+        const bool dealt = bytes && joined && apart_ && run >= kLanes<Own>;
         std::fill_n(rooms.row_holds, kMostTaps, -1);
         const int64_t heights = height_().longest();
         for (int64_t d = box.depth.first; d < box.depth.last; ++d)
@@ -315,7 +374,7 @@ class MaxGradient {
                 for (int64_t z = ds.first; z < ds.last; ++z)
                     for (int64_t y = hs.first; y < hs.last; ++y) {
                         const int64_t place = z % depth_().longest() * heights + y % heights, key = z * space_.height.output_size() + y;
-                        C* row = rooms.code_rows + place * rooms.row_size;
+                        C* row = bytes ? nullptr : rooms.code_rows + place * rooms.row_size;
                         const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, z, y, ws.first) + box.inner.first;
                         C* picked = picks_ ? rooms.grad_rows + place * rooms.row_size : nullptr;
                         const uint8_t* stored = static_cast<const uint8_t*>(codes.data) + (bytes ? codes.index(z, y, ws.first) : 0);
@@ -330,32 +389,43 @@ class MaxGradient {
                                                               uint64_t(h - space_.height.window(y).first) * space_.step[1])};
                     }
                 const int64_t at = space_.input_at(outer, d, h, box.width.first) + box.inner.first;
-                S* whole = joined ? writer.row(at, length) : nullptr;
-                if (picks_) {
-                    pick_row(rooms, box.width.size(), taps, count, whole);
-                    continue;
-                }
-                if (whole && apart_) {
-                    const Tap* tap = count ? taps : nullptr;
-                    if (!bytes)
-                        deal<A>(rooms, box, ws, tap, tap ? tap->codes : nullptr, run, whole);
-                    else if (sizeof(S) == 1 && run >= kLanes<uint8_t>)
-                        deal<std::conditional_t<sizeof(S) == 1, uint8_t, A>>(rooms, box, ws, tap, tap ? tap->bytes : nullptr, codes.pitch_width, whole);
-                    else
-                        deal<A>(rooms, box, ws, tap, tap ? tap->bytes : nullptr, codes.pitch_width, whole);
-                    continue;
-                }
-                for (int64_t i = 0; i < box.width.size(); ++i)
-                    gather_run(rooms, box.width.first + i, ws, run, taps, count,
-                               whole ? whole + i * run : writer.row(at + i * space_.inner, run));
+                if (picks_)
+                    pick_row(rooms, box.width.size(), taps, count, writer.row(at, length));
+                else if (dealt)
+                    deal(rooms, box, ws, count ? taps : nullptr, writer.row(at, length));
+                else
+                    for (int64_t i = 0; i < box.width.size(); ++i) {
+                        S* to = writer.row(at + i * space_.inner, run);
+                        if (bytes)
+                            gather_run(rooms, i, ws.first, run, taps, count, &Tap::bytes, codes.pitch_width, to);
+                        else
+                            gather_run(rooms, i, ws.first, run, taps, count, &Tap::codes, run, to);
+                    }
             }
     }
 
-    // A row of windows that do not overlap: each output goes to the columns of its own. L is what lanes hold: 0 is added to nothing
-    // else, so integers may stay as small as they are.
-    template <class L, class W>
-    void deal(const Rooms& rooms, const Box& box, Range ws, const Tap* tap, const W* codes, int64_t pitch, S* to) const {
-        using Code = std::make_unsigned_t<typename BitsOf<sizeof(L)>::type>;
+    // 0 + grad, of which floats of 16 bits lose their sign where they are 0, and become quiet where they are NaN.
+    template <int lanes>
+    POOLGRAD_INLINE static Vector<Own, lanes> lone(const S* grad) {
+        if constexpr (is_small_float<S>) {
+            constexpr int16_t infinity = std::is_same_v<S, Half> ? 0x7C00 : 0x7F80, quiet = std::is_same_v<S, Half> ? 0x200 : 0x40;
+            using Bits = Vector<int16_t, lanes>;
+            const auto bits = load<int16_t, lanes>(reinterpret_cast<const int16_t*>(grad));
+            const Bits magnitude = Bits(bits & spread<int16_t, lanes>(0x7FFF)), none = spread<int16_t, lanes>(0);
+            const Bits quieted = Bits(bits | spread<int16_t, lanes>(quiet));
+            const Bits sum = select<int16_t, lanes>(magnitude > spread<int16_t, lanes>(infinity), quieted, bits);
+            return bit_copy<Vector<Own, lanes>>(select<int16_t, lanes>(magnitude == none, none, sum));
+        } else {
+            return spread<Own, lanes>(0) + load<Own, lanes>(grad);
+        }
+    }
+    template <int lanes>
+    POOLGRAD_INLINE static Vector<Own, lanes> lone_if(Vector<OwnCode, lanes> codes, C code, Vector<Own, lanes> grad) {
+        return select<Own, lanes>(codes == spread<OwnCode, lanes>(OwnCode(code)), grad, spread<Own, lanes>(0));
+    }
+
+    // A row of windows that do not overlap: each output goes to the columns of its own.
+    void deal(const Rooms& rooms, const Box& box, Range ws, const Tap* tap, S* to) const {
         const int64_t run = box.inner.size();
         int64_t done = box.width.first;
         const auto zero_until = [&](int64_t end) {
@@ -367,37 +437,108 @@ class MaxGradient {
             if (first >= last) continue;
             zero_until(first);
             done = last;
-            if constexpr (can_gather)
-                each_column<L>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-                    constexpr int lanes = decltype(lanes_of)::value;
-                    const auto code = load<Code, lanes>(codes + (x - ws.first) * pitch + at);
-                    const Vector<L, lanes> grad = spread<L, lanes>(0) + load<L, lanes>(tap->grads + (x - ws.first) * space_.inner + at);
-                    C here = C(tap->base + C(uint64_t(first - start) * space_.step[2]));
-                    S* there = to + (first - box.width.first) * run + at;
-                    for (int64_t w = first; w < last; ++w, there += run, here = C(here + space_.step[2])) {
-                        const Mask<L, lanes> same = code == spread<Code, lanes>(Code(here));
-                        store<L, lanes>(there, select<L, lanes>(same, grad, spread<L, lanes>(0)));
-                    }
-                });
+            each_column<Own>(run, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+                const auto code = load<OwnCode, lanes()>(tap->bytes + (x - ws.first) * run + at);
+                const auto grad = lone<lanes()>(tap->grads + (x - ws.first) * run + at);
+                C here = C(tap->base + C(uint64_t(first - start) * space_.step[2]));
+                auto* there = reinterpret_cast<Own*>(to) + (first - box.width.first) * run + at;
+                for (int64_t w = first; w < last; ++w, there += run, here = C(here + space_.step[2]))
+                    store<Own, lanes()>(there, lone_if<lanes()>(code, here, grad));
+            });
         }
         zero_until(box.width.last);
     }
 
-    static void read_grads(C* to, const S* from, int64_t count) {
-        if constexpr (can_gather)
-            each_column<A>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-                constexpr int lanes = decltype(lanes_of)::value;
-                store<C, lanes>(to + at, bit_copy<Vector<C, lanes>>(load<A, lanes>(from + at)));
-            });
+    // Windows that do not overlap, as long as their stride of 2 or 4, of inner runs of 1: what goes to each place of a window is zipped.
+    void zip_rows(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, Range ws, const CodeView& codes) {
+        const Rule& rule = *space_.width.rule();
+        const Range columns = box.width;
+        // The windows [first, last) lie within the columns as a whole, and fill those of `within`.
+        const int64_t first = divide_up(columns.first + rule.before, rule.stride);
+        const int64_t last = std::min((columns.last + rule.before) / rule.stride, rule.output_size);
+        Range within{first * rule.stride - rule.before, last * rule.stride - rule.before};
+        if (last - first < kLanes<Own>) within = {columns.last, columns.last};
+        const int64_t whole = all_whole() ? first_codes(space_.depth.longest_window(), space_.height.longest_window(), rule.window) : 0;
+        const int64_t last_height = height_().range(box.height).last;
+        int64_t depth = -1, checked = 0;  // those of this depth up to that height
+        for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
+            const Range ds = space_.depth.cover(d);
+            const int64_t z = ds.first, pitch = space_.input_at(0, 0, 1, 0);
+            const auto base_depth = ds.empty() ? C(0) : C(uint64_t(d - space_.depth.window(z).first) * space_.step[0]);
+            int64_t at = space_.input_at(outer, d, box.height.first, columns.first);
+            for (int64_t h = box.height.first; h < box.height.last; ++h, at += pitch) {
+                const Range hs = space_.height.cover(h);
+                auto* to = reinterpret_cast<Own*>(writer.row(at, columns.size()));
+                if (ds.empty() || hs.empty() || ws.empty()) {
+                    std::memset(to, 0, std::size_t(columns.size()) * sizeof(S));
+                    continue;
+                }
+                const int64_t y = hs.first;
+                const uint8_t* row = static_cast<const uint8_t*>(codes.data) + codes.index(z, y, ws.first);
+                const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, z, y, ws.first);
+                const auto base = C(base_depth + C(uint64_t(h - space_.height.window(y).first) * space_.step[1]));
+                if (!from_input_ && (depth != z || y >= checked)) {
+                    const int64_t most = std::max<int64_t>(1, kCheckedCodes / ws.size());
+                    depth = z, checked = std::min(y + most, last_height);
+                    if (codes.pitch_height != ws.size() || !all_among(row, (checked - y) * ws.size(), whole))
+                        for (int64_t i = y; i < checked; ++i)
+                            check(rooms, row + (i - y) * codes.pitch_height, 1, outer, z, i, ws, box.inner);
+                }
+                const auto one = [&](int64_t column) {
+                    const Range cover = space_.width.cover(column);
+                    Own sum = 0;
+                    if (!cover.empty())
+                        sum = lone_if<1>(OwnCode(row[cover.first - ws.first]), C(base + C(column - space_.width.window(cover.first).first)),
+                                         lone<1>(grads + cover.first - ws.first));
+                    store<Own, 1>(to + column - columns.first, sum);
+                };
+                for (int64_t w = columns.first; w < within.first; ++w) one(w);
+                for (int64_t w = within.last; w < columns.last; ++w) one(w);
+                if (within.empty()) continue;
+                if (rule.stride == 2)
+                    zip_windows<2>(row + first - ws.first, grads + first - ws.first, base, last - first, to + within.first - columns.first);
+                else
+                    zip_windows<4>(row + first - ws.first, grads + first - ws.first, base, last - first, to + within.first - columns.first);
+            }
+        }
     }
-    void prepare_picks(Rooms& rooms, Range columns, Range outputs) const {
+    template <int stride>
+    POOLGRAD_INLINE static void zip_windows(const uint8_t* codes, const S* grads, C base, int64_t count, Own* to) {
+        constexpr int lanes = kLanes<Own>;
+        constexpr std::make_index_sequence<std::size_t(lanes)> all;
+        for (int64_t q = 0; q < count; q += lanes) {
+            const int64_t at = std::min(q, count - lanes);
+            const auto code = load<OwnCode, lanes>(codes + at);
+            const auto grad = lone<lanes>(grads + at);
+            const auto part = [&](int r) POOLGRAD_LAMBDA { return lone_if<lanes>(code, C(base + C(r)), grad); };
+            const auto write = [&](int64_t i, auto even, auto odd) POOLGRAD_LAMBDA {
+                store<Own, lanes>(to + at * stride + i * lanes, zip<0>(even, odd, all));
+                store<Own, lanes>(to + at * stride + (i + 1) * lanes, zip<lanes / 2>(even, odd, all));
+            };
+            if constexpr (stride == 2) {
+                write(0, part(0), part(1));
+            } else {
+                const auto a = part(0), b = part(1), c = part(2), d = part(3);
+                write(0, zip<0>(a, c, all), zip<0>(b, d, all));
+                write(2, zip<lanes / 2>(a, c, all), zip<lanes / 2>(b, d, all));
+            }
+        }
+    }
+
+    static void read_grads(C* to, const S* from, int64_t count) {
+        each_column<A>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+            constexpr int lanes = decltype(lanes_of)::value;
+            store<C, lanes>(to + at, bit_copy<Vector<C, lanes>>(load<A, lanes>(from + at)));
+        });
+    }
+    void prepare_columns(Rooms& rooms, Range columns, Range outputs) const {
         if (rooms.picked == columns) return;
         rooms.picked = columns;
-        rooms.picks.prepare(columns.size(), outputs.first, [&](int64_t i) { return space_.width.cover(columns.first + i); });
+        if (picks_) rooms.picks.prepare(columns.size(), outputs.first, [&](int64_t i) { return space_.width.cover(columns.first + i); });
         const int64_t pitch = tile_[3] + kLanes<C>;
         std::fill_n(rooms.column_codes, width_().longest() * pitch, C(0));
         for (int64_t w = columns.first; w < columns.last; ++w) {
-            const Range cover = space_.width.cover(w);
+            const Range cover = rooms.covers[w - columns.first] = space_.width.cover(w);
             for (int64_t x = cover.first; x < cover.last; ++x)
                 rooms.column_codes[(x - cover.first) * pitch + w - columns.first] = C(uint64_t(w - space_.width.window(x).first) * space_.step[2]);
         }
@@ -406,53 +547,67 @@ class MaxGradient {
     POOLGRAD_NOINLINE void pick_row(const Rooms& rooms, int64_t columns, const Tap* taps, int count, S* to) const {
         constexpr int lanes = kLanes<C>;
         const int64_t pitch = tile_[3] + lanes;
-        if constexpr (can_gather)
-            rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
-                using Terms = typename Picks<C>::template Terms<decltype(halves)::value>;
-                for (int64_t at = 0; at < columns; at += lanes) {
-                    Vector<A, lanes> sum = spread<A, lanes>(0);
-                    for (int i = 0; i < count; ++i) {
-                        const Terms codes(rooms.picks, taps[i].codes, at), grads(rooms.picks, taps[i].picked, at);
-                        for (int32_t t = 0; t < rooms.picks.longest(); ++t) {
-                            const auto here = load<C, lanes>(rooms.column_codes + t * pitch + at) + spread<C, lanes>(taps[i].base);
-                            const Mask<A, lanes> same = (codes.term(t) == here) & codes.has(t);
-                            sum = sum + select<A, lanes>(same, bit_copy<Vector<A, lanes>>(grads.term(t)), spread<A, lanes>(0));
-                        }
+        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+            using Terms = typename Picks<C>::template Terms<decltype(halves)::value>;
+            for (int64_t at = 0; at < columns; at += lanes) {
+                Vector<A, lanes> sum = spread<A, lanes>(0);
+                for (int i = 0; i < count; ++i) {
+                    const Terms codes(rooms.picks, taps[i].codes, at), grads(rooms.picks, taps[i].picked, at);
+                    for (int32_t t = 0; t < rooms.picks.longest(); ++t) {
+                        const auto here = load<C, lanes>(rooms.column_codes + t * pitch + at) + spread<C, lanes>(taps[i].base);
+                        const Mask<A, lanes> same = (codes.term(t) == here) & codes.has(t);
+                        sum = sum + select<A, lanes>(same, bit_copy<Vector<A, lanes>>(grads.term(t)), spread<A, lanes>(0));
                     }
-                    S rest[lanes];
-                    const int64_t left = columns - at;
-                    store<A, lanes>(left >= lanes ? to + at : rest, sum);
-                    if (left < lanes) std::memcpy(to + at, rest, std::size_t(left) * sizeof(S));
                 }
-            });
+                S rest[lanes];
+                const int64_t left = columns - at;
+                store<A, lanes>(left >= lanes ? to + at : rest, sum);
+                if (left < lanes) std::memcpy(to + at, rest, std::size_t(left) * sizeof(S));
+            }
+        });
     }
 
     // One place of a tap: all its elements are compared with one code.
+    template <class W>
     struct Place {
         const S* grads;
-        const C* codes;
+        const W* codes;
         C code;
     };
-    void gather_run(const Rooms& rooms, int64_t w, Range ws, int64_t run, const Tap* taps, int count, S* to) const {
-        Place places[kMostTaps];
+    template <class W>
+    void gather_run(const Rooms& rooms, int64_t column, int64_t first, int64_t run, const Tap* taps, int count, const W* Tap::*codes,
+                    int64_t pitch, S* to) const {
+        Place<W> places[kMostTaps];
         int place_count = 0;
-        const Range cover = space_.width.cover(w);
-        for (int i = 0; i < count; ++i)
-            for (int64_t x = cover.first; x < cover.last; ++x)
-                places[place_count++] = {taps[i].grads + (x - ws.first) * space_.inner, taps[i].codes + (x - ws.first) * run,
-                                         C(taps[i].base + C(uint64_t(w - rooms.starts[x - ws.first]) * space_.step[2]))};
-        if constexpr (can_gather)
-            each_column<A>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-                constexpr int lanes = decltype(lanes_of)::value;
-                Vector<A, lanes> sum = spread<A, lanes>(0);
-                for (int i = 0; i < place_count; ++i) add_if<lanes>(sum, places[i].codes + at, places[i].code, places[i].grads + at);
-                store<A, lanes>(to + at, sum);
-            });
+        const Range cover = rooms.covers[column];
+        for (int i = 0; i < count; ++i) {
+            const S* grads = taps[i].grads + (cover.first - first) * space_.inner;
+            const W* row = taps[i].*codes + (cover.first - first) * pitch;
+            const C* code = rooms.column_codes + column;
+            for (int64_t x = cover.first; x < cover.last; ++x, grads += space_.inner, row += pitch, code += tile_[3] + kLanes<C>)
+                places[place_count++] = {grads, row, C(taps[i].base + *code)};
+        }
+        int64_t done = 0;
+        for (; done + 4 * kLanes<A> <= run; done += 4 * kLanes<A>)
+            gather_places<kLanes<A>>(places, place_count, to, done, std::make_index_sequence<4>());
+        const int64_t back = std::min(done, std::max<int64_t>(0, done - run + kLanes<A>));
+        each_column<A>(run - done + back, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+            gather_places<lanes()>(places, place_count, to, done - back + at, std::make_index_sequence<1>());
+        });
     }
-    template <int lanes>
-    POOLGRAD_INLINE static void add_if(Vector<A, lanes>& sum, const C* codes, C code, const S* grads) {
-        const Mask<A, lanes> same = load<C, lanes>(codes) == spread<C, lanes>(code);
-        sum = sum + select<A, lanes>(same, load<A, lanes>(grads), spread<A, lanes>(0));
+    // Some registers from `at` on. No loops over them: those would keep the sums in memory.
+    template <int lanes, class W, std::size_t... r>
+    POOLGRAD_INLINE static void gather_places(const Place<W>* places, int count, S* to, int64_t at, std::index_sequence<r...>) {
+        Vector<A, lanes> sums[sizeof...(r)] = {spread<A, lanes>(A(0 * r))...};
+        for (int i = 0; i < count; ++i) {
+            const auto code = spread<C, lanes>(places[i].code);
+            const auto term = [&](int64_t from) POOLGRAD_LAMBDA {
+                const Mask<A, lanes> same = load<C, lanes>(places[i].codes + from) == code;
+                return select<A, lanes>(same, load<A, lanes>(places[i].grads + from), spread<A, lanes>(0));
+            };
+            ((sums[r] = sums[r] + term(at + int64_t(r) * lanes)), ...);
+        }
+        (store<A, lanes>(to + at + int64_t(r) * lanes, sums[r]), ...);
     }
 
     // ---- scatter ----
@@ -673,7 +828,9 @@ class MaxGradient {
     const Decoder decode_;
     const bool from_input_;
     const bool picks_;  // inner is 1 and width irregular: a gather picks a register of destinations at a time
-    const bool gather_, apart_;  // apart_: no windows overlap
+    const bool apart_;   // no windows overlap
+    const bool zipped_;  // these have inner runs of 1 and are as long as their stride: a gather writes registers of them
+    const bool gather_;
     const Finder finder_;
     bool stream_ = false, beside_ = false;  // beside_: a scatter sums in scratch first
     bool planewise_ = false;                // small planes are scattered as one, by the tables below

@@ -134,7 +134,9 @@ POOLGRAD_INLINE Vector<T, count> widen_integers(const S* from) {
     __m128i raw{};
     __builtin_memcpy(&raw, from, sizeof(S) * count);
     constexpr bool sign = std::is_signed_v<S>;
-    if constexpr (count * sizeof(T) == 16)
+    if constexpr (sizeof(T) == 2)
+        return bit_copy<Vector<T, count>>(sign ? _mm256_cvtepi8_epi16(raw) : _mm256_cvtepu8_epi16(raw));
+    else if constexpr (count * sizeof(T) == 16)
         return bit_copy<Vector<T, count>>(sign ? _mm_cvtepi8_epi32(raw) : _mm_cvtepu8_epi32(raw));
     else if constexpr (sizeof(T) == 4)
         return bit_copy<Vector<T, count>>(sizeof(S) == 1 ? (sign ? _mm256_cvtepi8_epi32(raw) : _mm256_cvtepu8_epi32(raw))
@@ -146,7 +148,7 @@ POOLGRAD_INLINE Vector<T, count> widen_integers(const S* from) {
 }
 template <class T, class S, int count>
 inline constexpr bool can_widen = std::is_integral_v<S> && std::is_integral_v<T> && (sizeof(S) < sizeof(T)) &&
-                                  (count * sizeof(T) == 32 ? sizeof(T) >= 4 : count * sizeof(T) == 16 && sizeof(T) == 4 && sizeof(S) == 1);
+                                  (count * sizeof(T) == 32 ? sizeof(T) >= 2 : count * sizeof(T) == 16 && sizeof(T) == 4 && sizeof(S) == 1);
 
 // The low bytes of 32-bit lanes.
 template <int count>

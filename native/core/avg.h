@@ -78,27 +78,39 @@ class Average {
         const A divisor = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(0)).times(width_.axis->divisor(0)).template as<A>();
         Tiling tiling{{divide_up(outers, kPlanes<A>), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
         balance(tiling, call_.workers, plane * kPlanes<A> * int64_t(sizeof(S)));
-        const auto rooms = [&](Arena& arena) { return std::pair(arena.take<A>(kPlanes<A> * row), arena.take<A>(kPlanes<A> * wide)); };
-        Arena measure(nullptr);
-        rooms(measure);
-        run_boxes(tiling, call_.workers, traffic, measure.used(), [&](const Box& box, std::byte* scratch) {
-            Arena arena(scratch);
-            const auto [sums, joined] = rooms(arena);
+        run_boxes(tiling, call_.workers, traffic, kPlanes<A> * row * int64_t(sizeof(A)), [&](const Box& box, std::byte* scratch) {
+            A* sums = reinterpret_cast<A*>(scratch);
             for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
                 const int64_t first = group * kPlanes<A>, count = std::min<int64_t>(kPlanes<A>, outers - first);
                 const A* from[kPlanes<A>];
+                const bool narrow = deep == 1 && wide <= 3 * lanes && end - source >= (first + kPlanes<A>) * plane + lanes;
+                for (int64_t w = 0; narrow && w < wide; w += lanes) sum_narrow(source + first * plane + w, high, wide, sums + w, row);
                 for (int64_t p = 0; p < kPlanes<A>; ++p) {
                     from[p] = sums + std::min(p, count - 1) * row;
-                    if (p < count) sum_down(source + (first + p) * plane, end, deep, high, wide, sums + p * row);
+                    if (p < count && !narrow) sum_down(source + (first + p) * plane, end, deep, high, wide, sums + p * row);
                 }
-                load_planes<A, A>(joined, from, wide);
                 A totals[kPlanes<A>];
                 T results[kPlanes<A>];
-                sum_rows<false>(PitchRows<A>{joined, kPlanes<A>}, joined, wide, kPlanes<A>, StoreSink<A, A>{totals});
-                sum_rows<false>(PitchRows<A>{totals, 0}, joined, 1, kPlanes<A>, DivideSink<A, T>{results, divisor});
+                sum_along_planes<A>(totals, from, wide, false);
+                sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, kPlanes<A>, DivideSink<A, T>{results, divisor});
                 std::memcpy(static_cast<T*>(call_.destination) + first, results, std::size_t(count) * sizeof(T));
             }
         });
+    }
+    // to <- the sums over height of a register of columns, of kPlanes planes.
+    static void sum_narrow(const S* planes, int64_t high, int64_t wide, A* to, int64_t pitch) {
+        constexpr int lanes = kLanes<A>, together = 4;
+        const int64_t size = high * wide;
+        for (int p = 0; p < kPlanes<A>; p += together, planes += together * size, to += together * pitch) {
+            Vector<A, lanes> total[together];
+            for (int i = 0; i < together; ++i) total[i] = load<A, lanes>(planes + i * size);
+            for (int64_t at = wide; at < size; at += wide)
+                for (int i = 0; i < together; ++i) {
+                    __builtin_prefetch(planes + i * size + at + 4096 / sizeof(S));
+                    total[i] = total[i] + load<A, lanes>(planes + i * size + at);
+                }
+            for (int i = 0; i < together; ++i) store<A, lanes>(to + i * pitch, total[i]);
+        }
     }
     // to <- the sums of a plane over depth and height, whole registers of columns, four at a time while there are so many: what lies
     // beyond its width is read and not used.

@@ -94,6 +94,13 @@ POOLGRAD_NOINLINE void sum_along_planes(A* sums, const S* const* planes, int64_t
         load_square<A>(v, planes, i), load_square<A>(w, others, i);
         for (int e = 0; e < part; ++e) sum[0] = sum[0] + v[e], sum[1] = sum[1] + w[e];
     }
+    if (i < count && count >= part) {  // of a square that overlaps the one before
+        Vector<A, lanes> v[part], w[part];
+        load_square<A>(v, planes, count - part), load_square<A>(w, others, count - part);
+        for (int e = 1; e < part; ++e)
+            if (e >= part - (count - i)) sum[0] = sum[0] + v[e], sum[1] = sum[1] + w[e];
+        i = count;
+    }
     for (; i < count; ++i) {
         A last[kPlanes<A>];
         for (int p = 0; p < kPlanes<A>; ++p) last[p] = load<A, 1>(planes[p] + i);

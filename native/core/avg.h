@@ -160,8 +160,10 @@ class Average {
         const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
         const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && fills_registers() &&
                             depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride < 3 && rule_.window == 3 && is_covered()));
-        // Wide rows fill registers by themselves.
-        const bool wide = (fits_line || picks) && std::max(width_.sources(), width_.destinations()) >= 64;
+        // Wide rows fill registers by themselves; forward, irregular ones are faster side by side as long as they stay in the caches.
+        const int64_t widest = std::max(width_.sources(), width_.destinations());
+        const bool beside = !gradient && call_.layout.outer >= kPlanes<A> && widest < 256;
+        const bool wide = (fits_line || (picks && !beside)) && widest >= 64;
         side_by_side_ = !integers && inner_ == 1 && !slides && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;

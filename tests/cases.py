@@ -163,6 +163,8 @@ GEOMETRIES = (
     _sliding("wide_step_5", (2, 83), (1, 11), (1, 5), "SAME"),
     _sliding("wide_step_1", (4, 37), 3, 1, "SAME"),
     _sliding("wide_tiles", (5, 51), 2, 2, [(1, 0), (1, 1)]),
+    _sliding("wide_step_2_late", (4, 53), 3, 2, [(2, 0), (2, 1)]),
+    _sliding("narrow_tiles", (4, 14), 2, 2),
     # one axis
     _sliding("line_tiles_4", (61,), 4, 4, [(3, 2)]),
     _sliding("line_step_1", (40,), 5, 1, "SAME"),

@@ -87,6 +87,41 @@ def test_channels_first_and_last(name: str, kind: str, special: bool) -> None:
     compare(alone, [result[1, ..., -1] for result in last], "one plane")
 
 
+@pytest.mark.parametrize("name", ["plane", "overlapping", "tiles", "gaps"])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("layout", ["first", "last"])
+def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
+    """Results from 12 MiB on are streamed to memory: the same as those of each image, wherever in a line they begin."""
+    sizes, window, stride, padding, channels = LARGE[name]
+    w = pg.sliding(sizes, window, stride, padding)
+    case = Case(Geometry(name, sizes, "sliding", {}), layout, kind)
+    rng = np.random.default_rng([1, *map(ord, name)])
+    images = (13 << 20) // (sizes[0] * sizes[1] * channels * case.dtype.itemsize) + 1
+    ends = ((images, channels), ()) if layout == "first" else ((images,), (channels,))
+    x, grad = (random_values(rng, (*ends[0], *n, *ends[1]), case.dtype) for n in (sizes, w.output_size))
+
+    def shifted(like: Any, by: int) -> Any:
+        return np.empty(like.size + by, like.dtype)[by:].reshape(like.shape)
+
+    _, winners = pg.max_pool(x, w, axes=case.axes, return_winners=True)
+    for by in (0, 5):
+        wholes = [
+            pg.avg_pool_grad(grad, w, axes=case.axes, out=shifted(x, by)),
+            pg.max_pool_grad(grad, w, winners, axes=case.axes, out=shifted(x, by)),
+            pg.max_pool(x, w, axes=case.axes, out=shifted(grad, by)),
+            pg.avg_pool(x, w, axes=case.axes, out=shifted(grad, by)),
+        ]
+        for i in range(0, images, max(1, images // 3)):
+            one = (slice(i, i + 1), ...)
+            parts = [
+                pg.avg_pool_grad(grad[one], w, axes=case.axes),
+                pg.max_pool_grad(grad[one], w, winners[one], axes=case.axes),
+                pg.max_pool(x[one], w, axes=case.axes),
+                pg.avg_pool(x[one], w, axes=case.axes),
+            ]
+            compare([whole[one] for whole in wholes], parts, f"image {i}, shifted by {by}")
+
+
 @every_geometry
 def test_small_layouts(geometry: Geometry) -> None:
     table = geometry.table()

@@ -25,6 +25,7 @@ void store_values(To* to, const From* from, int64_t count, Turn<V> sign) {
 // Makes rows of maxima for a box of outputs of one outer index (or kPlanes of them, side by side).
 template <class S, class V, class C, bool coded>
 class Best {
+    static constexpr bool kShares = is_float<S> && !kPlain<S, V>;  // integers are not worth the code
     static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // elements of a window searched in one pass
 
   public:
@@ -55,7 +56,10 @@ class Best {
         direct_ = !kPlain<S, V> && !line_ && !side_by_side_ &&
                   elements <= (apart(space.depth) && apart(space.height) && apart(space.width) ? kDirect : kDirectOverlapping);
         if (rule) whole_last_ = (rule->input_size + rule->before - rule->window) / rule->stride + 1;
-        ring_rows_ = std::min(space.height.longest_window(), kRows);
+        constexpr int64_t others = Shared::kCount - 1;
+        const Rule* down = space.height.rule();
+        shares_height_ = kShares && down && down->stride == 1 && down->window > others && down->window + others <= kRows;
+        ring_rows_ = std::min(space.height.longest_window() + (shares_height_ ? others : 0), kRows);
         depth_rows_ = std::min(space.depth.longest_window(), kRows / 2);
         // Neighbouring blocks of heights share source rows: as high as their planes stay within 256 KiB.
         const int64_t row = row_size() * int64_t(sizeof(V) + sizeof(C));
@@ -85,7 +89,8 @@ class Best {
             const int64_t planes = job.block_ > 1 ? job.depth_rows_ * job.block_ : 0;
             plane_values = arena.take<V>(planes * size), plane_codes = arena.take<C>(planes * size);
             plane_holds = arena.take<int64_t>(planes);
-            const int64_t results = job.bundled_ ? job.space_.output_at(1, 0, 0, 0) * kPlanes<V> : size;
+            const int64_t together = job.shares_height_ ? Shared::kCount : 1;  // rows of results
+            const int64_t results = job.bundled_ ? job.space_.output_at(1, 0, 0, 0) * kPlanes<V> : together * size;
             values = arena.take<V>(results), codes = arena.take<C>(results), stored = arena.take<S>(job.direct_ ? size : 0);
             const int64_t stride = job.line_ ? job.space_.width.rule()->stride : 1;
             const int64_t line = job.line_ ? ((job.tile_ + 1) * stride + job.space_.width.rule()->window) * job.run_ : 0;
@@ -193,9 +198,11 @@ class Best {
         if (block_ == 1) {
             for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
                 std::fill_n(rooms.ring_holds, ring_rows_, -1);
-                for (int64_t h = box.height.first; h < box.height.last; ++h) {
-                    along_height(rooms, outer, space_.depth.window(d).first, h, length, rooms.values, rooms.codes);
-                    sink(d, h, 1, rooms.values, rooms.codes);
+                for (Range heights = box.height; !heights.empty();) {
+                    const int64_t z = space_.depth.window(d).first;
+                    const int64_t made = along_height(rooms, outer, z, heights, length, rooms.values, rooms.codes);
+                    for (int64_t i = 0; i < made; ++i, ++heights.first)
+                        sink(d, heights.first, 1, rooms.values + i * row_size(), rooms.codes + i * row_size());
                 }
             }
             return;
@@ -322,23 +329,44 @@ class Best {
         }
     }
 
-    // Rows are folded in portions of the ring's size, the maxima so far going first into the next portion.
-    void along_height(Rooms& rooms, int64_t outer, int64_t d, int64_t h, int64_t length, V* values, C* codes) const {
-        const Range window = space_.height.window(h);
+    // The first row of outputs, or some, row_size() apart, if they share: returns how many. Rows are folded in portions of the ring's size,
+    // the maxima so far going first into the next portion.
+    int64_t along_height(Rooms& rooms, int64_t outer, int64_t d, Range heights, int64_t length, V* values, C* codes) const {
         BestRow<V, C> rows[kRows + 1];
+        if constexpr (kShares) {
+            Shared shared;
+            if (shares_height_ && length >= kLanes<V> && shared.find(space_.height, heights)) {
+                const Range all = shared.all();
+                for (int64_t y = all.first; y < all.last; ++y) rows[y - all.first] = ring_row(rooms, outer, d, y, all.first);
+                if (coded || !rooms.nan) return best_of_shared(shared, rows, length, values, codes), Shared::kCount;
+            }
+        }
+        const Range window = space_.height.window(heights.first);
         for (int64_t first = window.first; first < window.last; first += ring_rows_) {
             int64_t count = 0;
             if (first != window.first) rows[count++] = {values, codes, C(0)};
-            for (int64_t y = first; y < std::min(first + ring_rows_, window.last); ++y) {
-                const int64_t place = y % ring_rows_;
-                V* row = rooms.ring_values + place * row_size();
-                C* row_codes = rooms.ring_codes + place * row_size();
-                if (rooms.ring_holds[place] != y) along_width(rooms, outer, d, y, row, row_codes);
-                rooms.ring_holds[place] = y;
-                rows[count++] = {row, row_codes, C(uint64_t(y - window.first) * space_.step[1])};
-            }
+            for (int64_t y = first; y < std::min(first + ring_rows_, window.last); ++y)
+                rows[count++] = ring_row(rooms, outer, d, y, window.first);
             best_of_best<coded>(rows, count, length, values, codes, rooms.nan);
         }
+        return 1;
+    }
+    BestRow<V, C> ring_row(Rooms& rooms, int64_t outer, int64_t d, int64_t y, int64_t start) const {
+        const int64_t place = y % ring_rows_;
+        V* row = rooms.ring_values + place * row_size();
+        C* codes = rooms.ring_codes + place * row_size();
+        if (rooms.ring_holds[place] != y) along_width(rooms, outer, d, y, row, codes);
+        rooms.ring_holds[place] = y;
+        return {row, codes, C(uint64_t(y - start) * space_.step[1])};
+    }
+    POOLGRAD_NOINLINE void best_of_shared(const Shared& shared, const BestRow<V, C>* rows, int64_t length, V* values, C* codes) const {
+        constexpr int lanes = kLanes<V>;
+        const int64_t first = shared.all().first;
+        fold_shared<coded>(
+            shared, length, values, codes, row_size(), C(space_.step[1]),
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<V, lanes>(rows[y - first].values + at); },
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<C, lanes>(rows[y - first].codes + at); },
+            [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes>(x, best); });
     }
 
     void along_depth(Rooms& rooms, int64_t outer, int64_t d, int64_t h, Range heights, int64_t length) const {
@@ -351,11 +379,12 @@ class Best {
                 const int64_t start = z % depth_rows_ * block_;
                 if (rooms.plane_holds[start + h - heights.first] != z) {
                     std::fill_n(rooms.ring_holds, ring_rows_, -1);
-                    for (int64_t y = heights.first; y < heights.last; ++y) {
+                    for (int64_t y = heights.first; y < heights.last;) {
                         const int64_t place = start + y - heights.first;
-                        along_height(rooms, outer, z, y, length, rooms.plane_values + place * row_size(),
-                                     rooms.plane_codes + place * row_size());
-                        rooms.plane_holds[place] = z;
+                        const int64_t made = along_height(rooms, outer, z, {y, heights.last}, length,
+                                                          rooms.plane_values + place * row_size(), rooms.plane_codes + place * row_size());
+                        std::fill_n(rooms.plane_holds + place, made, z);
+                        y += made;
                     }
                 }
                 const int64_t place = start + h - heights.first;
@@ -375,9 +404,37 @@ class Best {
             if (line_) return line_along_width(rooms, row, values, codes);
         const int64_t run = rooms.inner.size();
         for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += run, codes += run) {
+            if constexpr (kShares) {
+                Shared shared;
+                if (run >= kLanes<V> && shared.find(space_.width, {w, rooms.outputs.last}) &&
+                    share_width(rooms, shared, row, run, values, codes)) {
+                    constexpr int64_t others = Shared::kCount - 1;
+                    w += others, values += others * run, codes += others * run;
+                    continue;
+                }
+            }
             const Range window = space_.width.window(w);
             best(rooms, PitchRows<S>{row + window.first * space_.inner, space_.inner}, window.size(), run, values, codes);
         }
+    }
+    // False for values with NaN.
+    POOLGRAD_NOINLINE bool share_width(Rooms& rooms, const Shared& shared, const S* row, int64_t run, V* values, C* codes) const {
+        constexpr int lanes = kLanes<V>;
+        if (!coded && rooms.nan) return false;
+        const Turn<V> sign = sign_;
+        const int64_t inner = space_.inner;
+        Odd<V> odd;
+        fold_shared<coded>(
+            shared, run, values, codes, run, C(space_.step[2]),
+            [&](int64_t at, int64_t x) POOLGRAD_LAMBDA {
+                const Vector<V, lanes> raw = load<V, lanes>(row + x * inner + at);
+                if constexpr (std::is_floating_point_v<V> && !coded) odd.template note<lanes>(unordered<V, lanes>(raw, raw));
+                return sign.template turn<lanes>(raw);
+            },
+            [](int64_t, int64_t) POOLGRAD_LAMBDA { return Vector<C, lanes>{}; },
+            [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes>(x, best); });
+        rooms.nan = odd.seen();
+        return !rooms.nan;
     }
     template <class Rows>
     POOLGRAD_NOINLINE void best(Rooms& rooms, const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
@@ -472,7 +529,7 @@ class Best {
     const MaxSpace& space_;
     const Turn<V> sign_;
     Lines<S, V, C, coded> lines_;
-    bool bundled_, side_by_side_, line_, direct_;
+    bool bundled_, side_by_side_, line_, direct_, shares_height_;
     int64_t whole_last_ = 0;  // behind the last window of width that is not clipped at its end
     int64_t run_, tile_, ring_rows_, depth_rows_, block_;
 };

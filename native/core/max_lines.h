@@ -37,6 +37,80 @@ POOLGRAD_NOINLINE void first_of_best(const BestRow<V, C>* rows, int64_t count, i
         largest_of_best(rows, count, length, values);
 }
 
+// Neighbouring windows, each at most one element further than the one before, that have elements in common: these are folded once.
+struct Shared {
+    static constexpr int kCount = 4;
+    Range windows[kCount];
+
+    // Of the first outputs; false where it is not so.
+    bool find(const Axis& axis, Range outputs) {
+        if (axis.longest_cover() < kCount || outputs.size() < kCount) return false;
+        bool close = true;
+        for (int i = 0; i < kCount; ++i) {
+            windows[i] = axis.window(outputs.first + i);
+            if (i > 0) close &= windows[i].first - windows[i - 1].first <= 1 && windows[i].last - windows[i - 1].last <= 1;
+        }
+        return close && windows[kCount - 1].first < windows[0].last;
+    }
+    Range all() const { return {windows[0].first, windows[kCount - 1].last}; }
+
+    // put(at, i, the first maximum of window i) for the registers of a row of at least one: of read(at, element), from which join(one, later
+    // one) chooses.
+    template <class V, class Read, class Join, class Put>
+    POOLGRAD_INLINE void fold(int64_t length, const Read& read, const Join& join, const Put& put) const {
+        for (int64_t next = 0; next < length; next += kLanes<V>) {
+            const int64_t at = std::min(next, length - kLanes<V>);
+            const auto element = [&](int64_t y) POOLGRAD_LAMBDA { return read(at, y); };
+            auto common = element(windows[kCount - 1].first);
+            for (int64_t y = windows[kCount - 1].first + 1; y < windows[0].last; ++y) common = join(common, element(y));
+            from<0>(common, element, join, [&](int i, const auto& best) POOLGRAD_LAMBDA { put(at, i, best); });
+        }
+    }
+
+  private:
+    // From window i on; `found` is of what is in common and of what follows. Returns that of what comes before. Where a window begins or
+    // ends as its neighbour does, an element is taken twice: that changes nothing.
+    template <int i, class Cell, class Read, class Join, class Put>
+    POOLGRAD_INLINE Cell from(const Cell& found, const Read& read, const Join& join, const Put& put) const {
+        if constexpr (i + 1 == kCount) {
+            put(i, found);
+            return found;
+        } else {
+            const Cell first = read(windows[i].first);
+            const Cell others = from<i + 1>(join(found, read(windows[i + 1].last - 1)), read, join, put);
+            const Cell before = i + 2 == kCount ? first : join(first, others);
+            put(i, join(before, found));
+            return before;
+        }
+    }
+};
+
+// What it finds in rows, to rows `pitch` apart: value(at, y), code(at, y) with a `step` for each y, and wins(x, best, its code, best's code)
+// where a later x replaces best.
+template <bool coded, class V, class C, class Value, class Code, class Wins>
+POOLGRAD_INLINE void fold_shared(const Shared& shared, int64_t length, V* values, C* codes, int64_t pitch, C step, const Value& value,
+                                 const Code& code, const Wins& wins) {
+    constexpr int lanes = kLanes<V>;
+    if constexpr (coded)
+        shared.template fold<V>(
+            length,
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA {
+                return Coded<V, C>{value(at, y), code(at, y) + spread<C, lanes>(C(C(y) * step))};
+            },
+            [&](const Coded<V, C>& best, const Coded<V, C>& x) POOLGRAD_LAMBDA {
+                const auto mask = wins(x.values, best.values, x.codes, best.codes);
+                return Coded<V, C>{select<V, lanes>(mask, x.values, best.values), select<C, lanes>(mask, x.codes, best.codes)};
+            },
+            [&](int64_t at, int i, const Coded<V, C>& best) POOLGRAD_LAMBDA {
+                store<V, lanes>(values + i * pitch + at, best.values);
+                store<C, lanes>(codes + i * pitch + at, best.codes - spread<C, lanes>(C(C(shared.windows[i].first) * step)));
+            });
+    else
+        shared.template fold<V>(
+            length, value, [](Vector<V, lanes> best, Vector<V, lanes> x) POOLGRAD_LAMBDA { return larger<V, lanes>(x, best); },
+            [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { store<V, lanes>(values + i * pitch + at, best); });
+}
+
 template <class S, class V, class C, bool coded>
 class Lines {
   public:
@@ -54,6 +128,11 @@ class Lines {
         tile_ = std::clamp<int64_t>(most, 1, std::max<int64_t>(1, space.width.output_size()));
         // Windows that overlap in height share what was found over depth.
         ring_rows_ = deep > 1 && !slides_ && (space.height.longest_cover() > 2 || deep * high > kRows) ? high : 0;
+        // Codes are compared: they must not overflow where the last of such windows ends.
+        const uint64_t most_codes = std::numeric_limits<C>::max() / 2, others = Shared::kCount - 1;
+        shares_ = kShares && ring_rows_ && high + int64_t(others) <= kRows && space.step[0] <= most_codes / uint64_t(deep) &&
+                  space.step[1] <= most_codes / others;
+        if (shares_) ring_rows_ += int64_t(others);
     }
 
     static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
@@ -126,8 +205,10 @@ class Lines {
         if (space_.depth.longest_window() == 1) {
             if (!down_flat(rooms, outer, d, heights, line)) return false;
         } else {
-            for (int64_t h = heights.first; h < heights.last; ++h)
-                if (!down(rooms, outer, d, h, line.at((h - heights.first) * pitch))) return false;
+            for (int64_t h = heights.first, made = 0; h < heights.last; h += made) {
+                made = down(rooms, outer, d, {h, heights.last}, line.at((h - heights.first) * pitch));
+                if (!made) return false;
+            }
         }
         if constexpr (kWords<S, V>)
             if (!space_.width.rule()) return pick(rooms, heights.size(), outputs.size()), true;
@@ -148,6 +229,7 @@ class Lines {
 
   private:
     static constexpr bool kSlides = is_float<S> && !kPlain<S, V>;        // integers are not worth the code
+    static constexpr bool kShares = kSlides;
     static constexpr int64_t kRows = 64;                                 // that are folded at once
 
     static V lowest() {
@@ -273,20 +355,35 @@ class Lines {
             return cell;
     }
 
-    // Over depth and height.
-    bool down(Rooms& rooms, int64_t outer, int64_t d, int64_t h, Both to) const {
-        const Range depth = space_.depth.window(d), height = space_.height.window(h);
+    // Over depth and height: the first row, or those that share. Returns how many, 0 if they need the careful way.
+    int64_t down(Rooms& rooms, int64_t outer, int64_t d, Range heights, Both to) const {
+        const Range depth = space_.depth.window(d), height = space_.height.window(heights.first);
         if (!ring_rows_) return sources(rooms, outer, depth, height, to);
+        Shared shared;
+        const int64_t length = rooms.columns.size() * space_.inner;
+        const bool shares = shares_ && length >= kLanes<V> && shared.find(space_.height, heights);
         BestRow<V, C> rows[kRows];
-        for (int64_t y = height.first; y < height.last; ++y) {
+        for (int64_t y = height.first; y < (shares ? shared.all().last : height.last); ++y) {
             const int64_t place = y % ring_rows_;
             const Both row = rooms.ring.at(place * rooms.size);
-            if (rooms.ring_holds[place] != y && !sources(rooms, outer, depth, {y, y + 1}, row)) return false;
+            if (rooms.ring_holds[place] != y && !sources(rooms, outer, depth, {y, y + 1}, row)) return 0;
             rooms.ring_holds[place] = y;
             rows[y - height.first] = {row.values, row.codes, C(uint64_t(y - height.first) * space_.step[1])};
         }
-        first_of_best<coded>(rows, height.size(), rooms.columns.size() * space_.inner, to.values, to.codes);
-        return true;
+        if constexpr (kShares)
+            if (shares) return first_of_shared(shared, rows, length, to, rooms.pitch), Shared::kCount;
+        first_of_best<coded>(rows, height.size(), length, to.values, to.codes);
+        return 1;
+    }
+    POOLGRAD_NOINLINE void first_of_shared(Shared shared, const BestRow<V, C>* rows, int64_t length, Both to, int64_t pitch) const {
+        constexpr int lanes = kLanes<V>;
+        const int64_t first = shared.all().first;
+        for (Range& window : shared.windows) window = {window.first - first, window.last - first};
+        fold_shared<coded>(
+            shared, length, to.values, to.codes, pitch, C(space_.step[1]),
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<V, lanes>(rows[y].values + at); },
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<C, lanes>(rows[y].codes + at); },
+            [](auto x, auto best, auto other, auto code) POOLGRAD_LAMBDA { return (x > best) | ((x == best) & (other < code)); });
     }
     POOLGRAD_NOINLINE bool sources(const Rooms& rooms, int64_t outer, Range depth, Range height, Both to) const {
         Candidate<S, C> candidates[kRows];
@@ -308,8 +405,28 @@ class Lines {
         const S* plane = static_cast<const S*>(call_.source) + space_.input_at(outer, space_.depth.window(d).first, 0, rooms.columns.first);
         const Turn<V> sign = sign_;
         const C step = C(space_.step[1]);
+        constexpr int lanes = kLanes<V>;
+        using Bits = typename Turn<V>::Bits;
         Odd<V> odd;
+        Shared shared;
         for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(rooms.pitch)) {
+            if constexpr (kShares)
+                if (length >= lanes && shared.find(space_.height, {h, heights.last})) {
+                    fold_shared<coded>(
+                        shared, length, to.values, to.codes, rooms.pitch, step,
+                        [&](int64_t at, int64_t y) POOLGRAD_LAMBDA {
+                            const Vector<V, lanes> raw = load<V, lanes>(plane + y * row + at);
+                            if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(raw, raw));
+                            if constexpr (std::is_floating_point_v<V> && !coded)
+                                odd.template note<lanes>(bit_copy<Vector<Bits, lanes>>(raw) ==
+                                                         spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
+                            return sign.template turn<lanes>(raw);
+                        },
+                        [](int64_t, int64_t) POOLGRAD_LAMBDA { return Vector<C, lanes>{}; },
+                        [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return x > best; });
+                    h += Shared::kCount - 1, to = to.at((Shared::kCount - 1) * rooms.pitch);
+                    continue;
+                }
             const Range window = space_.height.window(h);
             const PitchRows<S> rows{plane + window.first * row, row};
             const auto fold = [&](auto count) POOLGRAD_LAMBDA {
@@ -397,7 +514,7 @@ class Lines {
     const MaxCall& call_;
     const MaxSpace& space_;
     const Turn<V> sign_;
-    bool slides_, usable_;
+    bool slides_, usable_, shares_ = false;
     int64_t tile_ = 1, ring_rows_ = 0;
 };
 

@@ -122,6 +122,21 @@ def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
             compare([whole[one] for whole in wholes], parts, f"image {i}, shifted by {by}")
 
 
+def test_more_channels_than_are_taken_at_once() -> None:
+    """Inner runs are cut, here to a rest of one element, and what is streamed stays within its buffer."""
+    channels = 8193
+    rng = np.random.default_rng(2)
+    x = random_values(rng, (1, 40, 42, channels), np.dtype(np.float32))
+    w = pg.sliding((40, 42), 2)
+    some = [0, 4096, 8191, 8192]
+    grad = x[:, :20, :21]
+    assert_same_bits(pg.avg_pool(x, w, axes=(1, 2))[..., some], pg.avg_pool(x[..., some], w, axes=(1, 2)))
+    assert_same_bits(pg.max_pool(x, w, axes=(1, 2))[..., some], pg.max_pool(x[..., some], w, axes=(1, 2)))
+    assert_same_bits(
+        pg.avg_pool_grad(grad, w, axes=(1, 2))[..., some], pg.avg_pool_grad(grad[..., some], w, axes=(1, 2))
+    )
+
+
 @every_geometry
 def test_small_layouts(geometry: Geometry) -> None:
     table = geometry.table()

@@ -62,6 +62,7 @@ class Average {
   private:
     static constexpr int64_t kMostPicks = 64;  // terms of a sum
     static constexpr int64_t kDirect = 16;     // terms over all axes
+    static constexpr int64_t kDirectRun = 1024;  // inner elements: so few are never cut, as a rest could be less than a register
 
     bool is_whole_plane() const {
         const auto whole = [](const Side& side) { return side.destinations() == 1 && side.axis->window(0).size() == side.sources(); };
@@ -167,7 +168,7 @@ class Average {
         side_by_side_ = !integers && inner_ == 1 && !slides && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
                         width_.sources() > 1;
         const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
-        const bool direct = !integers && !gradient && inner_ >= 2 * kLanes<A> && is_direct();
+        const bool direct = !integers && !gradient && inner_ >= 2 * kLanes<A> && inner_ <= kDirectRun && is_direct();
         ring_rows_ = both && !slides && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
         // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
@@ -204,7 +205,7 @@ class Average {
     // Whether rows are long enough for small windows to stay in registers; shorter ones are faster side by side.
     bool fills_registers() const {
         const int64_t least = rule_.stride == 1 ? 7 : rule_.window == 2 ? 8 : 12;  // quarters of a register
-        return 4 * rule_.input_size >= least * kLanes<A>;
+        return rule_.input_size >= divide_up(least * kLanes<A>, 4);
     }
     // Whether windows share nothing.
     bool is_direct() const {

@@ -91,7 +91,8 @@ template <int lanes, class Column, class Put>
 POOLGRAD_INLINE void slide_back(int64_t inputs, bool one_first, Range whole, const Column& column, const Put& put) {
     auto now = column(int64_t(0), std::false_type());
     for (int64_t at = 0, k = 1; at < inputs; at += 2 * lanes, ++k) {
-        const auto next = k >= whole.first && k < whole.last ? column(k, std::true_type()) : column(k, std::false_type()), later = every_of<1, 1>(now, next), sum = now + later;
+        const auto next = k >= whole.first && k < whole.last ? column(k, std::true_type()) : column(k, std::false_type());
+        const auto later = every_of<1, 1>(now, next), sum = now + later;
         if (one_first)
             put(at, now, sum);
         else

@@ -122,6 +122,49 @@ def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
             compare([whole[one] for whole in wholes], parts, f"image {i}, shifted by {by}")
 
 
+#: Irregular windows of planes, which are turned some at a time, large ones in strips: sizes, planes.
+TURNED = {"small": ((9, 7), 37), "strips": ((130, 75), 70), "flat": ((1, 300), 20), "volume": ((40, 6, 11), 50)}
+
+
+def irregular(name: str, covered: bool) -> pg.WindowTable:
+    """Windows of 1 to 4, some of which overlap; without ``covered`` some inputs have none."""
+    rng = np.random.default_rng([3, *map(ord, name)])
+    starts, stops = [], []
+    for size in TURNED[name][0]:
+        first = np.unique(np.append(0, rng.integers(0, size, size // 2)))
+        last = np.append(first[1:] + rng.integers(0, 2, len(first) - 1), size) if covered else first + 1
+        starts.append(first)
+        stops.append(np.minimum(last, size))
+    return pg.intervals(TURNED[name][0], starts, stops)
+
+
+@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("covered", [True, False])
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "int32", "int8"])
+def test_planes_turned(name: str, covered: bool, kind: str) -> None:
+    sizes, planes = TURNED[name]
+    w = irregular(name, covered)
+    rng = np.random.default_rng([4, *map(ord, name)])
+    dtype = reference.dtype(kind)
+    x, grad = (random_values(rng, (planes, *n), dtype, special=True) for n in (sizes, w.output_size))
+    axes = tuple(range(1, 1 + len(sizes)))
+    together = everything(x, grad, w, axes, workers=2)
+    for i in (0, 15, 16, planes - 1):
+        alone = everything(x[i], grad[i], w, tuple(range(len(sizes))))
+        compare([result[i] for result in together], alone, f"plane {i}")
+
+
+def test_the_first_wrong_winner_of_planes_turned() -> None:
+    sizes, planes = TURNED["strips"]
+    w = irregular("strips", True)
+    x = np.arange(planes * sizes[0] * sizes[1], dtype=np.float32).reshape(planes, *sizes)
+    y, winners = pg.max_pool(x, w, axes=(1, 2), return_winners=True)
+    for wrong in ((3, 40, 2), (2, 1, 9), (69, 0, 0)):  # whichever is found first, the first one is named
+        winners[wrong] = 255
+    with pytest.raises(ValueError, match=r"winners\[2, 1, 9\]"):
+        pg.max_pool_grad(y, w, winners, axes=(1, 2))
+
+
 def test_more_channels_than_are_taken_at_once() -> None:
     """Inner runs are cut, here to a rest of one element, and what is streamed stays within its buffer."""
     channels = 8193

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -38,6 +39,7 @@
 #include "strided.h"
 #include "picks.h"
 #include "slide.h"
+#include "turned.h"
 #if defined(POOLGRAD_FAMILY_AVERAGE)
 #include "rows.h"
 #include "finish.h"
@@ -64,7 +66,23 @@ using TypeOf = typename T::type;
     throw std::invalid_argument(std::string(op) + ": no kernel for kind " + std::to_string(int(kind)));
 }
 
-void avg_pool(const AverageCall& call) {
+// Irregular rows of integers, and gradients of all of them, are faster turned.
+template <class Run>
+static void averaged(const AverageCall& call, bool gradient, const Run& run) {
+    const bool integers = call.kind > Kind::float64;
+    if (!can_turn(call.layout) || call.layout.axes[2]->rule() || !(gradient || integers)) return run(call);
+    const int64_t bytes = item_size(call.kind);
+    const std::array<Turned, 2> arrays{{{call.source, bytes, gradient, false}, {call.destination, bytes, !gradient, true}}};
+    const Turning turning(call.layout, call.workers, gradient, arrays);
+    if (!turning.planes()) return run(call);
+    turning.run([&](const Layout& layout, const auto& places) -> int64_t {
+        AverageCall part = call;
+        part.layout = layout, part.workers = 1, part.source = places[0], part.destination = places[1];
+        return run(part), -1;
+    });
+}
+
+static void avg_pool_straight(const AverageCall& call) {
     visit(call.kind, [&](auto type) {
         using S = TypeOf<decltype(type)>;
         if constexpr (is_float<S> || std::is_same_v<S, int32_t> || std::is_same_v<S, int64_t>)
@@ -74,7 +92,7 @@ void avg_pool(const AverageCall& call) {
     });
 }
 
-void avg_pool_grad(const AverageCall& call) {
+static void avg_pool_grad_straight(const AverageCall& call) {
     visit(call.kind, [&](auto type) {
         using S = TypeOf<decltype(type)>;
         if constexpr (is_float<S>)
@@ -85,6 +103,9 @@ void avg_pool_grad(const AverageCall& call) {
             no_kernel("avg_pool_grad", call.kind);
     });
 }
+
+void avg_pool(const AverageCall& call) { averaged(call, false, avg_pool_straight); }
+void avg_pool_grad(const AverageCall& call) { averaged(call, true, avg_pool_grad_straight); }
 
 void mean_pool(const AverageCall& call) {
     const Kind to = call.destination_kind;
@@ -110,6 +131,14 @@ void mean_pool(const AverageCall& call) {
 
 #else
 
+// Whether planes are faster turned: irregular rows are, but for maxima alone of longer ones; and short rows with large windows.
+static bool turns(const MaxCall& call) {
+    if (!can_turn(call.layout)) return false;
+    const Axis& width = *call.layout.axes[2];
+    if (!width.rule()) return call.winners || call.grad || width.input_size() < 64;
+    return call.source && width.output_size() < 32 && width.rule()->stride == 1 && width.rule()->window > 4;
+}
+
 // Calls function(S) for the kind: unsigned integers as signed ones of their size.
 template <class Function>
 static int64_t with_signed(Kind kind, const Function& function) {
@@ -133,16 +162,50 @@ static int64_t with_types(const MaxCall& call, const Function& function) {
     });
 }
 
-void max_pool(const MaxCall& call) {
+static void max_pool_straight(const MaxCall& call) {
     with_types(call, [&](auto s, auto v, auto c) -> int64_t {
         max_forward<TypeOf<decltype(s)>, TypeOf<decltype(v)>, TypeOf<decltype(c)>>(call);
         return -1;
     });
 }
-int64_t max_pool_grad(const MaxCall& call) {
+static int64_t max_pool_grad_straight(const MaxCall& call) {
     return with_types(call, [&](auto s, auto v, auto c) {
         return MaxGradient<TypeOf<decltype(s)>, TypeOf<decltype(v)>, TypeOf<decltype(c)>>(call).run();
     });
+}
+
+void max_pool(const MaxCall& call) {
+    if (!turns(call)) return max_pool_straight(call);
+    const int64_t bytes = item_size(call.kind);
+    const std::array<Turned, 3> arrays{{{call.source, bytes, false, false},
+                                        {call.values, bytes, true, true},
+                                        {call.winners, call.winner_bytes, true, true}}};
+    const Turning turning(call.layout, call.workers, false, arrays);
+    if (!turning.planes()) return max_pool_straight(call);
+    turning.run([&](const Layout& layout, const auto& places) -> int64_t {
+        MaxCall part = call;
+        part.layout = layout, part.workers = 1;
+        part.source = places[0], part.values = places[1], part.winners = places[2];
+        return max_pool_straight(part), -1;
+    });
+}
+int64_t max_pool_grad(const MaxCall& call) {
+    if (!turns(call)) return max_pool_grad_straight(call);
+    const int64_t bytes = item_size(call.kind);
+    const std::array<Turned, 5> arrays{{{call.source, bytes, false, false},
+                                        {call.expected, bytes, true, false},
+                                        {call.grad, bytes, true, false},
+                                        {call.winners, call.winner_bytes, true, false},
+                                        {call.destination, bytes, false, true}}};
+    const Turning turning(call.layout, call.workers, true, arrays);
+    if (!turning.planes()) return max_pool_grad_straight(call);
+    const int64_t bad = turning.run([&](const Layout& layout, const auto& places) {
+        MaxCall part = call;
+        part.layout = layout, part.workers = 1;
+        part.source = places[0], part.expected = places[1], part.grad = places[2], part.winners = places[3], part.destination = places[4];
+        return max_pool_grad_straight(part);
+    });
+    return bad < 0 ? bad : max_pool_grad_straight(call);  // which says where the first one is
 }
 int64_t take_winners(const MaxCall& call) {
     return with_signed(call.kind, [&](auto type) { return take_by_winners<TypeOf<decltype(type)>>(call); });

@@ -1,0 +1,222 @@
+// Planes turned: arrays with channels first as arrays with channels last. Some planes at a time are laid side by side in scratch, so that
+// they become the inner run, a kernel runs on these, and what it wrote is turned back.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+// to[c][r] = from[r][c] of as many rows as a register has elements and as many columns as its parts of 16 bytes have.
+template <class Raw>
+POOLGRAD_INLINE void turn_block(Raw* to, int64_t to_pitch, const Raw* from, int64_t from_pitch) {
+    constexpr int lanes = kLanes<Raw>, part = kPart<Raw>;
+    constexpr std::make_index_sequence<std::size_t(lanes)> all;
+    Vector<Raw, lanes> rows[part], mixed[part];
+    for (int i = 0; i < part; ++i) {
+        Vector<Raw, part> pieces[kParts<Raw>];
+        for (int p = 0; p < kParts<Raw>; ++p) pieces[p] = load<Raw, part>(from + (p * part + i) * from_pitch);
+        rows[i] = join_parts<Raw>(pieces, all);
+    }
+    for (int step = 1; step < part; step *= 2) {
+        for (int i = 0; i < part / 2; ++i) {
+            mixed[2 * i] = mix<0>(rows[i], rows[i + part / 2], all);
+            mixed[2 * i + 1] = mix<part / 2>(rows[i], rows[i + part / 2], all);
+        }
+        for (int i = 0; i < part; ++i) rows[i] = mixed[i];
+    }
+    for (int i = 0; i < part; ++i) store<Raw, lanes>(to + i * to_pitch, rows[i]);
+}
+
+// to[c][r] = from[r][c], lines of the cache by lines: each is read and written as a whole. The last blocks overlap those before.
+template <class Raw>
+POOLGRAD_NOINLINE void turn(Raw* to, int64_t to_pitch, const Raw* from, int64_t from_pitch, int64_t rows, int64_t columns) {
+    constexpr int64_t high = kLanes<Raw>, wide = kPart<Raw>, line = 64 / int64_t(sizeof(Raw));
+    if (rows < high || columns < wide) {
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = 0; c < columns; ++c) to[c * to_pitch + r] = from[r * from_pitch + c];
+        return;
+    }
+    // The CPU does not foresee so many rows: of short ones the next lines of all, of others those further on.
+    const bool short_rows = from_pitch <= 4 * line;
+    for (int64_t r = 0; r < rows; r += line)
+        for (int64_t c = 0; c < columns; c += line) {
+            const Raw* next = short_rows ? from + (r + line) * from_pitch + c * line : from + r * from_pitch + c + 4 * line;
+            for (int64_t i = 0; i < line; ++i) __builtin_prefetch(next + i * (short_rows ? line : from_pitch));
+            for (int64_t i = r; i < std::min(r + line, rows); i += high)
+                for (int64_t j = c; j < std::min(c + line, columns); j += wide) {
+                    const int64_t y = std::min(i, rows - high), x = std::min(j, columns - wide);
+                    turn_block(to + x * to_pitch + y, to_pitch, from + y * from_pitch + x, from_pitch);
+                }
+        }
+}
+
+// One array of a call, as large as its input or its output. Without data it is not part of the call.
+struct Turned {
+    const void* data;
+    int64_t bytes;  // of an element
+    bool output, written;
+};
+
+inline bool can_turn(const Layout& layout) { return layout.inner == 1 && layout.outer >= 16; }
+
+// Cuts a call into groups of planes, and these into strips along the first axis of some length, so that a group stays in the
+// second-level cache.
+template <std::size_t count>
+class Turning {
+  public:
+    Turning(const Layout& layout, int workers, bool gradient, const std::array<Turned, count>& arrays)
+        : layout_(layout), workers_(workers), gradient_(gradient), cut_(layout.axes[0]->input_size() > 1 ? 0 : 1), arrays_(arrays) {
+        const Axis& axis = *layout.axes[cut_];
+        // In doubles: of empty arrays the sizes may be anything.
+        double elements[2] = {1, 1}, bytes = 0;
+        for (const Axis* each : layout.axes) elements[0] *= double(each->input_size()), elements[1] *= double(each->output_size());
+        if (elements[0] == 0 || elements[1] == 0) return;
+        for (const Turned& array : arrays) bytes += array.data ? elements[array.output] * double(array.bytes) : 0;
+        plane_ = {int64_t(elements[0]), int64_t(elements[1])}, slice_ = {plane_[0] / axis.input_size(), plane_[1] / axis.output_size()};
+        traffic_ = int64_t(double(layout.outer) * bytes);
+        const double whole = double(kCached) / bytes;  // planes that fit uncut
+        const int64_t most = std::max<int64_t>(16, divide_up(layout.outer, 2 * workers) / 16 * 16);
+        const bool covered = !gradient || is_covered(axis);
+        for (int64_t wanted = std::clamp(int64_t(whole), int64_t(64), kMostPlanes); wanted >= 32; wanted /= 2) {
+            const int64_t planes = std::min(wanted / 16 * 16, most);
+            const bool cut = double(planes) > whole;
+            const double rows = double(axis.input_size()) * whole / double(planes);
+            if (cut && (!covered || rows < 4 * double(axis.longest_window()))) continue;
+            planes_ = planes;
+            const int64_t steps = gradient ? axis.input_size() : axis.output_size();
+            const int64_t strips = cut ? int64_t(double(axis.input_size()) / rows) + 1 : 1;
+            for (int64_t i = 0; i < strips; ++i)
+                if (const Range written{steps * i / strips, steps * (i + 1) / strips}; !written.empty()) add(axis, written);
+            return;
+        }
+    }
+    // At once; 0 where they are too large.
+    int64_t planes() const { return planes_; }
+
+    // Calls run(layout, places of the arrays) for each group, on one worker. Returns the last of its results that is not -1.
+    template <class Run>
+    int64_t run(const Run& run) const {
+        Arena measure(nullptr);
+        Rooms(*this, measure);
+        std::atomic<int64_t> result{-1};
+        std::atomic<bool> failed{false};
+        const Tiling tiling{{layout_.outer, int64_t(strips_.size()), 1, 1, 1}, {planes_, 1, 1, 1, 1}};
+        run_boxes(tiling, workers_, traffic_, measure.used(), [&](const Box& box, std::byte* scratch) {
+            Arena arena(scratch);
+            const Rooms rooms(*this, arena);
+            const Strip& strip = strips_[std::size_t(box.depth.first)];
+            Layout group = layout_;
+            group.outer = 1, group.inner = box.outer.size(), group.axes[cut_] = &strip.part.axis;
+            for (std::size_t i = 0; i < count; ++i)
+                if (rooms.places[i] && !arrays_[i].written) take(arrays_[i], strip, box.outer, rooms.places[i]);
+            try {
+                const int64_t found = run(group, rooms.places);
+                if (found >= 0) result.store(found, std::memory_order_relaxed);
+            } catch (const std::bad_alloc&) {
+                failed.store(true, std::memory_order_relaxed);
+            }
+            for (std::size_t i = 0; i < count; ++i)
+                if (rooms.places[i] && arrays_[i].written) give(arrays_[i], strip, box.outer, rooms.places[i], rooms.staging);
+        });
+        if (failed.load()) throw NoScratch();
+        return result.load();
+    }
+
+  private:
+    static constexpr int64_t kMostPlanes = 128, kCached = 768 << 10;
+    static constexpr int64_t kTogether = 16, kStretch = 1024;  // planes, and elements of each, that are given back together
+    static constexpr int64_t kPitch = kStretch + 16;           // not a power of two, whose rows would fall into one set of the cache
+
+    // Some outputs, the inputs that they read, and those of either side that are theirs to write.
+    struct Strip {
+        Axis::Part part;
+        Range outputs, written;
+    };
+
+    static bool is_covered(const Axis& axis) {
+        bool covered = true;
+        for (int64_t i = 0; covered && i < axis.input_size(); ++i) covered = !axis.cover(i).empty();
+        return covered;
+    }
+    void add(const Axis& axis, Range written) {
+        if (gradient_ && written.size() == axis.input_size()) {
+            strips_.push_back({{axis, 0, axis.input_size()}, {0, axis.output_size()}, written});
+        } else {
+            const Range outputs = gradient_ ? Side{&axis, true}.range(written) : written;
+            strips_.push_back({axis.part(outputs.first, outputs.last), outputs, written});
+        }
+        const Strip& strip = strips_.back();
+        most_ = {std::max(most_[0], strip.part.stop - strip.part.start), std::max(most_[1], strip.outputs.size())};
+    }
+    struct Rooms {
+        Rooms(const Turning& job, Arena& arena) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const Turned& array = job.arrays_[i];
+                const int64_t elements = job.most_[array.output] * job.slice_[array.output];
+                if (array.data) places[i] = arena.take<std::byte>(job.planes_ * elements * array.bytes);
+            }
+            staging = arena.take<std::byte>(kTogether * kPitch * 8);
+        }
+        std::array<std::byte*, count> places{};
+        std::byte* staging;
+    };
+
+    template <class Function>
+    static void with_raw(int64_t bytes, const Function& function) {
+        switch (bytes) {
+            case 1: return function(int8_t());
+            case 2: return function(int16_t());
+            case 4: return function(int32_t());
+            default: return function(int64_t());
+        }
+    }
+    void take(const Turned& array, const Strip& strip, Range planes, std::byte* scratch) const {
+        const Range all = array.output ? strip.outputs : Range{strip.part.start, strip.part.stop};
+        const int64_t plane = plane_[array.output], slice = slice_[array.output];
+        with_raw(array.bytes, [&](auto raw) {
+            using Raw = decltype(raw);
+            const Raw* from = static_cast<const Raw*>(array.data) + planes.first * plane + all.first * slice;
+            turn(reinterpret_cast<Raw*>(scratch), planes.size(), from, plane, planes.size(), all.size() * slice);
+        });
+    }
+    // By way of `staging`, past the caches where the result is large.
+    void give(const Turned& array, const Strip& strip, Range planes, const std::byte* scratch, std::byte* staging) const {
+        const int64_t plane = plane_[array.output], slice = slice_[array.output], elements = strip.written.size() * slice;
+        const int64_t before = (strip.written.first - (array.output ? strip.outputs.first : strip.part.start)) * slice;
+        const bool streams = layout_.outer * plane * array.bytes >= kStreamBytes;
+        with_raw(array.bytes, [&](auto raw) {
+            using Raw = decltype(raw);
+            const int64_t all = planes.size();
+            const Raw* from = reinterpret_cast<const Raw*>(scratch) + before * all;
+            Raw* staged = reinterpret_cast<Raw*>(staging);
+            const auto copy = [&](Raw* to, const Raw* values, int64_t length) {
+                if (streams)
+                    stream_copy(to, values, length, true);
+                else
+                    std::memcpy(to, values, std::size_t(length) * sizeof(Raw));
+            };
+            for (int64_t p = 0; p < all; p += kTogether) {
+                const int64_t together = std::min(kTogether, all - p);
+                Raw* to = static_cast<Raw*>(const_cast<void*>(array.data)) + (planes.first + p) * plane + strip.written.first * slice;
+                const bool follow = elements == plane && plane <= kStretch;  // planes lie one after the other
+                for (int64_t at = 0; at < elements; at += kStretch) {
+                    const int64_t length = std::min(kStretch, elements - at), pitch = follow ? length : kPitch;
+                    turn(staged, pitch, from + at * all + p, all, length, together);
+                    for (int64_t i = 0; i < (follow ? 1 : together); ++i)
+                        copy(to + i * plane + at, staged + i * pitch, follow ? together * length : length);
+                }
+            }
+        });
+        if (streams) stream_fence();
+    }
+
+    const Layout& layout_;
+    const int workers_;
+    const bool gradient_;
+    const std::size_t cut_;  // the axis that is cut
+    const std::array<Turned, count> arrays_;
+    int64_t planes_ = 0, traffic_ = 0;
+    // Of input and output: elements of a plane, elements of one index of the axis that is cut, most indices of a strip.
+    std::array<int64_t, 2> plane_{}, slice_{}, most_{};
+    std::vector<Strip> strips_;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

@@ -62,6 +62,7 @@ class Average {
   private:
     static constexpr int64_t kMostPicks = 64;  // terms of a sum
     static constexpr int64_t kDirect = 16;     // terms over all axes
+    static constexpr int64_t kLine = 64 / int64_t(sizeof(A));  // elements of a line of the cache
     static constexpr int64_t kDirectRun = 1024;  // inner elements: so few are never cut, as a rest could be less than a register
 
     bool is_whole_plane() const {
@@ -182,8 +183,11 @@ class Average {
         if (picks && !side_by_side_ && across_ == Across::runs) across_ = Across::picks;
         if (slides) across_ = Across::slide;
         if (direct) across_ = Across::direct;
-        back_ = gradient && across_ == Across::runs && !side_by_side_ && regular_ && run_ == inner_ && inner_ >= kLanes<A> && rule_.stride == 2 &&
-                rule_.window == 3 && height_.longest() <= 2 && is_covered();
+        shifted_ = !integers && across_ == Across::line && rule_.stride == 1;
+        const bool by_three = !integers && across_ == Across::runs && !side_by_side_ && regular_ && run_ == inner_ && inner_ >= kLanes<A> &&
+                              rule_.window == 3 && (!gradient || is_covered());
+        back_ = gradient && by_three && rule_.stride == 2 && height_.longest() <= 2;
+        three_ = by_three && rule_.stride == 1 && height_.longest() <= 3;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
         // With a pass over depth, planes of the source come back for the next depth: keep those of a box within 512 KiB.
@@ -191,6 +195,8 @@ class Average {
         if (!depth_trivial_) {
             const int64_t row = columns_ * run_ * int64_t(sizeof(S));
             down = fitting_tile(height_, std::max<int64_t>(4 + height_.longest(), (512 << 10) / (depth_.longest() * row)));
+            // Parts alike, rather a little larger than one more.
+            down = divide_up(tiling.extent[2], std::max<int64_t>(1, (tiling.extent[2] + down / 2) / down));
         }
         tiling.tile = {1, tiling.extent[1], down, across, run_};
         if (side_by_side_) {
@@ -280,11 +286,10 @@ class Average {
             const int64_t tile = job.tile_;
             const bool line = job.across_ == Across::line, strided = line && job.rule_.stride > 1;
             row_size = job.columns_ * job.run_;
-            line_size = line ? job.line_room() * job.run_ : row_size;
+            line_size = line ? divide_up(job.line_room() * job.run_, 64) * 64 : row_size;
             ring = arena.take<A>((job.apart() ? 1 : job.ring_rows_ * job.planes_) * row_size);
             if (job.apart()) block_row = arena.take<A>(row_size);
-            ring_holds = arena.take<int64_t>(job.ring_rows_);
-            rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : 0));
+            rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : line ? 2 * kLine : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
             if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1) + 2 * kLanes<A>);
             if (job.across_ == Across::slide) {
@@ -298,6 +303,7 @@ class Average {
                 spare = arena.take<T>(job.staging_size());
             }
             width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile + kLanes<A>);
+            if (!gradient && !integers) width_divisors = arena.take<A>(line ? tile * job.run_ : tile);
             if (strided && !gradient) phases = arena.take<A>(line_size + job.rule_.stride * job.run_);
             if (line && gradient) {
                 more = arena.take<T>(line_size + GroupRow<T>::kSlack), fewer = arena.take<T>(line_size + GroupRow<T>::kSlack);
@@ -313,8 +319,9 @@ class Average {
         Arena arena;
         int64_t row_size, line_size;
         A *ring, *block_row = nullptr, *rows, *totals = nullptr, *width_factors, *phases = nullptr, *total = nullptr;
+        A* width_divisors = nullptr;
         T *staging = nullptr, *more = nullptr, *fewer = nullptr, *finished = nullptr;
-        int64_t* ring_holds;
+        int64_t ring_last = 0;  // rows of the ring are made up to this height
         // Of planes side by side: rows of the source (of which heights), results, room for results of planes not there.
         A *plane_rows = nullptr, *joined = nullptr;
         T* spare = nullptr;
@@ -323,6 +330,7 @@ class Average {
         Span* spans = nullptr;
         Picks<A> picks;
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
+        bool exact_divisors = false;  // those along width alone, width_divisors, are exact
         std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // and those of small windows: depth and height
         std::size_t oldest = 0;
         SlideRow* slide_rows = nullptr;  // of some heights, and of one depth behind
@@ -370,7 +378,7 @@ class Average {
             for (int64_t d = box.depth.first; d < box.depth.last;) {
                 const Groups depths = next_groups(depth_, d, box.depth.last, planes_, side_by_side_ ? plane_rows_ : kBlock);
                 d = depths.groups[depths.count - 1].destinations.last;
-                std::fill_n(rooms.ring_holds, ring_rows_, -1);
+                rooms.ring_last = 0;
                 rooms.plane_heights = {0, 0};
                 for (int64_t h = box.height.first; h < box.height.last;) {
                     const Groups heights =
@@ -379,6 +387,8 @@ class Average {
                     for (int i = 0; i < depths.count; ++i)
                         if (side_by_side_)
                             emit_planes(rooms, plane_writer, box, outer, depths, i, heights);
+                        else if (shifted_ && !depths.all.empty() && !heights.all.empty() && !rooms.columns.empty())
+                            emit_shifted(rooms, writer, box, outer, depths, i, heights);
                         else
                             emit(rooms, writer, box, outer, depths, i, heights);
                 }
@@ -390,7 +400,8 @@ class Average {
 
     // Destination rows of some neighbouring heights in the planes of one group.
     void emit(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer, const Groups& depths, int plane, const Groups& heights) const {
-        const bool reduced = (!depth_trivial_ || !height_trivial_) && across_ != Across::blocks && across_ != Across::direct && !(back_ && depth_trivial_);
+        const bool at_once = across_ == Across::blocks || across_ == Across::direct || ((back_ || three_) && depth_trivial_);
+        const bool reduced = (!depth_trivial_ || !height_trivial_) && !at_once;
         const bool nothing = depths.all.empty() || heights.all.empty() || rooms.columns.empty();
         if (reduced && !nothing) reduce(rooms, outer, depths, plane, heights, rooms.columns);
         const int64_t run = box.inner.size();
@@ -528,12 +539,34 @@ class Average {
         }
     }
 
-    void make_divisors(Rooms& rooms, Range box, Divisor divisor) const {
+    // width_factors <- the divisors of a box's columns for this one of the other axes, each `times`.
+    POOLGRAD_INLINE void make_divisors(Rooms& rooms, Range box, Divisor divisor, int64_t times = 1) const {
+        if constexpr (!gradient && !integers)
+            if (!(rooms.factors_of == divisor)) make_other_divisors(rooms, box, divisor, times);
+    }
+    POOLGRAD_NOINLINE void make_other_divisors(Rooms& rooms, Range box, Divisor divisor, int64_t times) const {
         if constexpr (!gradient && !integers) {
-            if (rooms.factors_of == divisor) return;
-            for (int64_t i = 0; i < box.size(); ++i)
-                rooms.width_factors[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<A>();
+            // A product of numbers that are exact is rounded once, as the exact product is.
+            constexpr int64_t kExact = 1 << 24;
+            if (rooms.factors_of.exact == 0) {
+                rooms.exact_divisors = true;
+                for (int64_t i = 0; i < box.size(); ++i) {
+                    const int64_t by = width_.axis->divisor(box.first + i);
+                    rooms.exact_divisors = rooms.exact_divisors && by <= kExact;
+                    std::fill_n(rooms.width_divisors + i * times, times, A(by));
+                }
+            }
             rooms.factors_of = divisor;
+            if (rooms.exact_divisors && divisor.exact <= kExact) {
+                const A by = A(divisor.exact);
+                each_column<A>(box.size() * times, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                    constexpr int lanes = decltype(lanes_of)::value;
+                    store<A, lanes>(rooms.width_factors + at, load<A, lanes>(rooms.width_divisors + at) * by);
+                });
+                return;
+            }
+            for (int64_t i = 0; i < box.size(); ++i)
+                std::fill_n(rooms.width_factors + i * times, times, divisor.times(width_.axis->divisor(box.first + i)).template as<A>());
         }
     }
 
@@ -577,25 +610,77 @@ class Average {
         for (; at + 4 * lanes <= run; at += 4 * lanes) part(Constant<4>(), at);
         for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
     }
-    void back(const Rooms& rooms, const Source& from, Range box, T* to) const {
-        if constexpr (gradient) {
-            A weights[2] = {A(1), A(1)};
+    // Windows of 3 by 1, or their gradient: every column is read once, a sum of up to three rows, and the last three make a result.
+    template <int rows, class From>
+    POOLGRAD_NOINLINE void three_runs(const Rooms& rooms, const From* const* from, const A* weights, int64_t ahead, Range box,
+                                      T* to) const {
+        constexpr int lanes = kLanes<A>;
+        const int64_t run = inner_, first = line_of(box).first;
+        const auto part = [&](auto registers, int64_t at) POOLGRAD_LAMBDA {
+            using Cell = Vector<A, lanes>;
+            const auto read = [&](Cell* column, int64_t q) POOLGRAD_LAMBDA {
+                const bool there = q >= rooms.columns.first && q < rooms.columns.last;
+                const int64_t first = there ? (q - rooms.columns.first) * run + at : 0;
+                // What the next row of results will read: the CPU does not foresee parts of rows.
+                const From* below = from[rows - 1] + ahead + first;
+                for (int u = 0; u < registers() * lanes; u += 64 / int(sizeof(From))) __builtin_prefetch(below + u, 0, 2);
+                for (int u = 0; u < registers(); ++u) {
+                    if (!there) {
+                        column[u] = spread<A, lanes>(A(-0.0));
+                        continue;
+                    }
+                    const auto term = [&](int i) POOLGRAD_LAMBDA {
+                        const auto value = load<A, lanes>(from[i] + first + u * lanes);
+                        return gradient ? value * weights[i] : value;
+                    };
+                    auto sum = term(0);
+                    for (int i = 1; i < rows; ++i) sum = sum + term(i);
+                    column[u] = gradient ? sum * rooms.width_factors[q - rooms.columns.first] : sum;
+                }
+            };
+            Cell before[registers()], now[registers()], next[registers()];
+            read(before, first), read(now, first + 1);
+            for (int64_t i = 0; i < box.size(); ++i) {
+                read(next, first + 2 + i);
+                for (int u = 0; u < registers(); ++u) {
+                    auto sum = before[u] + now[u] + next[u];
+                    if constexpr (!gradient) sum = sum / spread<A, lanes>(rooms.width_factors[i]);
+                    store<A, lanes>(to + i * run + at + u * lanes, sum);
+                    before[u] = now[u], now[u] = next[u];
+                }
+            }
+        };
+        int64_t at = 0;
+        for (; at + 4 * lanes <= run; at += 4 * lanes) part(Constant<4>(), at);
+        for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
+    }
+    // The windows of 3 that have code of their own.
+    void special_runs(const Rooms& rooms, const Source& from, Range box, T* to) const {
+        if constexpr (!integers) {
+            A weights[3] = {A(1), A(1), A(1)};
+            const int64_t pitch = width_.sources() * inner_;
+            const auto make = [&](auto rows, const auto* const* sources) {
+                if (!back_) return three_runs<rows()>(rooms, sources, weights, depth_trivial_ ? pitch : 0, box, to);
+                if constexpr (gradient && rows() <= 2) back_runs<rows()>(rooms, sources, weights, box, to);
+            };
             const A* row = from.row;
-            if (!depth_trivial_) return back_runs<1>(rooms, &row, weights, box, to);
+            if (!depth_trivial_) return make(Constant<1>(), &row);
             fill_weights(height_, from.heights.first, from.heights.size(), weights);
             const S* first = source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first);
-            const S* sources[2] = {first, first + width_.sources() * inner_};
+            const S* sources[3] = {first, first + pitch, first + 2 * pitch};
             if (from.heights.size() == 1)
-                back_runs<1>(rooms, sources, weights, box, to);
+                make(Constant<1>(), sources);
+            else if (from.heights.size() == 2)
+                make(Constant<2>(), sources);
             else
-                back_runs<2>(rooms, sources, weights, box, to);
+                make(Constant<3>(), sources);
         }
     }
 
     template <class Slot>
     void runs(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool joined, const Slot& slot) const {
-        if (back_) return back(rooms, from, box, slot(0));
         make_divisors(rooms, box, divisor);
+        if (back_ || three_) return special_runs(rooms, from, box, slot(0));
         if constexpr (!gradient && !integers)
             if (long_windows()) {
                 T* to = slot(0);
@@ -728,7 +813,7 @@ class Average {
                 add_block(PitchRows<S>{source_at(rooms, from.outer, from.depths.first, from.heights.first, first), inner_}, weights,
                           columns.size(), run, rooms.total, first != range.first);
             } else {
-                std::fill_n(rooms.ring_holds, ring_rows_, -1);
+                rooms.ring_last = 0;
                 reduce(rooms, from.outer, depths, plane, heights, columns);
                 add_block(PitchRows<A>{from.row, run}, weights, columns.size(), run, rooms.total, first != range.first);
             }
@@ -915,6 +1000,7 @@ class Average {
         const Line line = rooms.line = line_of(box);
         if (gradient) rooms.group_row.prepare(line.lead);
         rooms.columns = {std::max<int64_t>(0, line.first), std::min(width_.sources(), line.first + line.length)};
+        rooms.rows += (kLine - (rooms.columns.first - line.first) * inner_ % kLine) % kLine;  // so that inside() begins a line of the cache
         for (int j = 0; j < kTogether; ++j) std::fill_n(rooms.rows + j * rooms.line_size, line.length * inner_, A(-0.0));
         if constexpr (gradient)
             for (int64_t i = 0; i < rooms.columns.size(); ++i)
@@ -935,24 +1021,65 @@ class Average {
             sum_rows<false, A>(row, to, 1, rooms.columns.size() * inner_, StoreSink<A, A>{to});
     }
 
+    // sink <- the sums of this many neighbouring columns of a line.
+    template <class Sink>
+    POOLGRAD_INLINE void sum_steps(const A* line, int64_t count, int64_t length, const Sink& sink) const {
+        if (inner_ == 1)
+            sum_neighbours(line, count, length, sink);
+        else
+            sum_line(line, inner_, count, length, sink);
+    }
+
+    // result <- the sums of `terms` sources that end at each group.
+    void sum_covers(const Line& line, const A* row, int64_t terms, T* result) const {
+        // Groups from here on are past the last output: nothing covers them.
+        const int64_t end = width_.sources() + terms - line.first - line.terms;
+        const int64_t covered = terms ? std::clamp<int64_t>(end, 0, line.groups) : 0;
+        if (covered) sum_steps(row + (line.terms - terms) * inner_, terms, covered * inner_, StoreSink<A, T>{result});
+        if (covered < line.groups) std::memset(result + covered * inner_, 0, std::size_t((line.groups - covered) * inner_) * sizeof(T));
+    }
+
+    // Destination rows as emit() makes them, of lines with stride 1: rows may be short, and this asks little for each.
+    POOLGRAD_NOINLINE void emit_shifted(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer, const Groups& depths, int plane,
+                                        const Groups& heights) const {
+        if constexpr (!integers) {
+            if (!depth_trivial_ || !height_trivial_) reduce(rooms, outer, depths, plane, heights, rooms.columns);
+            const int64_t length = box.width.size() * inner_, pitch = width_.destinations() * inner_;
+            const Range ds = depths.groups[plane].destinations;
+            for (int j = 0; j < heights.count; ++j) {
+                A* row = rooms.rows + j * rooms.line_size;
+                const Range hs = heights.groups[j].destinations;
+                fill_line(rooms, {outer, depths.groups[plane].range, heights.groups[j].range, row});
+                for (int64_t d = ds.first; d < ds.last; ++d) {
+                    const Divisor by = gradient ? Divisor() : Divisor().times(depth_.axis->divisor(d));
+                    const int64_t first_row = (outer * depth_.destinations() + d) * height_.destinations() + hs.first;
+                    int64_t at = first_row * pitch + box.width.first * inner_;
+                    for (int64_t h = hs.first; h < hs.last; ++h, at += pitch) {
+                        T* to = writer.row(at, length);
+                        if constexpr (gradient) {
+                            sum_covers(rooms.line, row, rooms.line.terms, to);
+                        } else {
+                            make_divisors(rooms, box.width, by.times(height_.axis->divisor(h)), inner_);
+                            sum_steps(row, rule_.window, length, DivideRowSink<A, T>{to, rooms.width_factors});
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     void line_forward(Rooms& rooms, const Source& from, Range box, Divisor divisor, T* to) const {
         const int64_t stride = rule_.stride, window = rule_.window;
         const int64_t length = box.size() * inner_;
         fill_line(rooms, from);
-        if constexpr (!integers)
-            if (!(rooms.factors_of == divisor)) {
-                for (int64_t i = 0; i < box.size(); ++i)
-                    std::fill_n(rooms.width_factors + i * inner_, inner_,
-                                divisor.times(width_.axis->divisor(box.first + i)).template as<A>());
-                rooms.factors_of = divisor;
-            }
-        const auto sum_line = [&](const auto& rows) {
+        if constexpr (!integers) make_divisors(rooms, box, divisor, inner_);
+        const auto sum_all = [&](const auto& rows) {
             if constexpr (integers)
                 sum_rows<false, A>(rows, from.row, window, length, StoreSink<A, T>{to});
             else
                 sum_rows<false, A>(rows, from.row, window, length, DivideRowSink<A, T>{to, rooms.width_factors});
         };
-        if (stride == 1) return sum_line(PitchRows<A>{from.row, inner_});
+        if (stride == 1) return sum_all(PitchRows<A>{from.row, inner_});
         // Phase r holds every stride-th element from the r-th on; term t of all windows is phase t % stride, shifted by t / stride.
         const A *starts[kBlock], *rows[kBlock];
         A* phase = rooms.phases;
@@ -963,7 +1090,7 @@ class Average {
             phase += count * inner_;
         }
         for (int64_t t = 0; t < window; ++t) rows[t] = starts[t % stride] + t / stride * inner_;
-        sum_line(PointerRows<A>{rows});
+        sum_all(PointerRows<A>{rows});
     }
 
     // Destinations i with i + before = q * stride + r form group q. Those with r < window % stride sum `terms` sources that end at q, the
@@ -972,20 +1099,12 @@ class Average {
         const Rule& rule = rule_;
         const Line& line = rooms.line;
         const std::size_t bytes = std::size_t(box.size() * inner_) * sizeof(T);
-        if (!first && rule.stride > 1) {
+        if (!first) {
             std::memcpy(to, rooms.finished, bytes);
             return;
         }
-        if (first) fill_line(rooms, from);
-        const auto sum_groups = [&](int64_t terms, T* result) {
-            // Groups from here on are past the last output: nothing covers them.
-            const int64_t covered =
-                terms ? std::clamp<int64_t>(width_.sources() + terms - 1 - (line.first + line.terms - 1), 0, line.groups) : 0;
-            sum_rows<false, A>(PitchRows<A>{from.row + (line.terms - terms) * inner_, inner_}, from.row, terms, covered * inner_,
-                               StoreSink<A, T>{result});
-            std::memset(result + covered * inner_, 0, std::size_t((line.groups - covered) * inner_) * sizeof(T));
-        };
-        if (rule.stride == 1) return sum_groups(line.terms, to);
+        fill_line(rooms, from);
+        const auto sum_groups = [&](int64_t terms, T* result) { sum_covers(line, from.row, terms, result); };
         sum_groups(line.terms, rooms.more);
         if (rule.window % rule.stride) sum_groups(line.terms - 1, rooms.fewer);
         rooms.group_row.lay(only ? to : rooms.finished, rooms.more, rooms.fewer, box.size());
@@ -1016,8 +1135,8 @@ class Average {
 
     // to[j] + at <- the sum of the rows of the j-th group, times the factors if there are any; row 0 is the first of all groups.
     template <class Rows>
-    POOLGRAD_INLINE void sum_each(const Rows& rows, const A* weights, const Groups& groups, int64_t length, A* const* to, int64_t at,
-                                  const A* factors) const {
+    POOLGRAD_NOINLINE void sum_each(const Rows& rows, const A* weights, const Groups& groups, int64_t length, A* const* to, int64_t at,
+                                    const A* factors) const {
         Span spans[kTogether];
         StoreSink<A, A> sinks[kTogether];
         ScaleSink<A> scaled[kTogether];
@@ -1034,12 +1153,12 @@ class Average {
 
     // to[j] <- the sum along depth or height of the source over the j-th range.
     POOLGRAD_NOINLINE void sum_source(Rooms& rooms, int64_t outer, int64_t d, int64_t h, const Side& side, const Groups& groups, Range columns,
-                    A* const* to, const A* factors) const {
+                    A* const* to, const A* factors, int64_t together = 1) const {
         if (side_by_side_) return sum_planes(rooms, outer, d, h, side, groups, columns, to);
         const int64_t pitch = width_.sources() * inner_ * (&side == &depth_ ? height_.sources() : 1);
         const int64_t run = rooms.inner.size();
         const bool joined = run == inner_;  // whole runs lie side by side
-        const int64_t pieces = joined ? 1 : columns.size(), length = joined ? columns.size() * run : run;
+        const int64_t pieces = joined ? 1 : columns.size(), length = joined ? columns.size() * run * together : run;
         const S* base = source_at(rooms, outer, d, h, columns.first);
         A weights[kBlock];
         if (groups.all.size() <= kBlock) {
@@ -1083,16 +1202,21 @@ class Average {
     POOLGRAD_NOINLINE void sum_ring(Rooms& rooms, int64_t outer, const Groups& depths, int plane, const Groups& heights, Range columns, A* const* to,
                                     const A* factors) const {
         const int64_t length = columns.size() * rooms.inner.size();
-        const auto row = [&](int64_t i, int64_t h) { return rooms.ring + (i * ring_rows_ + h % ring_rows_) * rooms.row_size; };
+        const auto row = [&](int64_t i, int64_t slot) { return rooms.ring + (i * ring_rows_ + slot) * rooms.row_size; };
         const A* rows[kBlock];
-        for (int64_t h = heights.all.first; h < heights.all.last; ++h) {
-            rows[h - heights.all.first] = row(plane, h);
-            if (rooms.ring_holds[h % ring_rows_] == h) continue;
+        const int64_t begin = heights.all.first % ring_rows_, split = heights.all.first + ring_rows_ - begin;  // where the ring begins anew
+        const auto slot_of = [&](int64_t h) { return h < split ? begin + h - heights.all.first : h - split; };
+        const bool whole_rows =
+            !side_by_side_ && rooms.inner.size() == inner_ && columns.size() == width_.sources() && length == rooms.row_size;
+        for (int64_t h = std::max(rooms.ring_last, heights.all.first); h < heights.all.last;) {
+            // Rows that lie side by side on both sides are made at once.
+            const int64_t count = whole_rows ? (h < split ? std::min(split, heights.all.last) : heights.all.last) - h : 1;
             A* sums[kTogether];
-            for (int i = 0; i < depths.count; ++i) sums[i] = row(i, h);
-            sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, sums, nullptr);
-            rooms.ring_holds[h % ring_rows_] = h;
+            for (int i = 0; i < depths.count; ++i) sums[i] = row(i, slot_of(h));
+            sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, sums, nullptr, count);
+            rooms.ring_last = h += count;
         }
+        for (int64_t h = heights.all.first; h < heights.all.last; ++h) rows[h - heights.all.first] = row(plane, slot_of(h));
         A weights[kBlock];
         fill_weights(height_, heights.all.first, heights.all.size(), weights);
         sum_each(PointerRows<A>{rows}, weights, heights, length, to, 0, factors);
@@ -1124,7 +1248,9 @@ class Average {
     Rule rule_{};
     Across across_ = Across::runs;
     bool stream_ = false;
+    bool shifted_ = false;       // lines with stride 1
     bool back_ = false;          // a gradient of windows of 3 by 2, inner long
+    bool three_ = false;         // windows of 3 by 1, inner long
     bool side_by_side_ = false;  // kPlanes planes as the inner run
     int planes_ = 1;         // destination planes made together
     int64_t ring_rows_ = 0;  // of sums over depth, for each of these; 0 when depth or height has nothing to sum

@@ -69,7 +69,8 @@ struct Span {
 // `sums` neighbouring sums of rows that share most of their terms, so that a row is loaded once for all of them: with 15 terms each,
 // four sums take 18 loads in place of 60. Every sum is a chain of its own in ascending order; it starts from -0.0, to which adding
 // the first term is the same as assigning it.
-template <int sums, int unroll, int lanes, bool weighted, bool ahead = false, class A, class Rows, class Sink>
+// `stepped`: spans of one length >= 3, each a row further than the one before: only the rows that all share are counted at run time.
+template <int sums, int unroll, int lanes, bool weighted, bool ahead = false, bool stepped = false, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span* spans, int64_t at, const Sink* sinks) {
     Vector<A, lanes> sum[sums][unroll];
     for (int j = 0; j < sums; ++j)
@@ -87,7 +88,30 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
             }
         }
     };
-    if constexpr (sums == 1) {
+    if constexpr (stepped) {
+        const int32_t first = spans[0].first, last = spans[0].last();
+        // Row i belongs to the sums low .. high; of these the last begins with it, if `begins`.
+        const auto add_row = [&](auto low, auto high, auto begins, int32_t i) POOLGRAD_LAMBDA {
+            const auto* row = rows(i) + at;
+            for (int u = 0; u < unroll; ++u) {
+                auto term = load<A, lanes>(row + u * lanes);
+                if constexpr (weighted) term = term * weights[i];
+                for (int j = low(); j <= high(); ++j) sum[j][u] = begins() && j == high() ? term : sum[j][u] + term;
+            }
+        };
+        add_row(Constant<0>(), Constant<0>(), Constant<1>(), first);
+        add_row(Constant<0>(), Constant<1>(), Constant<1>(), first + 1);
+        add_row(Constant<0>(), Constant<2>(), Constant<1>(), first + 2);
+        if (last == first + 3) {
+            add_row(Constant<1>(), Constant<3>(), Constant<1>(), last);
+        } else {
+            add_row(Constant<0>(), Constant<3>(), Constant<1>(), first + 3);
+            for (int32_t i = first + 4; i < last; ++i) add_row(Constant<0>(), Constant<3>(), Constant<0>(), i);
+            add_row(Constant<1>(), Constant<3>(), Constant<0>(), last);
+        }
+        add_row(Constant<2>(), Constant<3>(), Constant<0>(), last + 1);
+        add_row(Constant<3>(), Constant<3>(), Constant<0>(), last + 2);
+    } else if constexpr (sums == 1) {
         add(Constant<0>(), Constant<0>(), spans[0].first, spans[0].last());
     } else {
         static_assert(sums == 4);
@@ -130,10 +154,77 @@ POOLGRAD_INLINE void sum_spans(const Rows& rows, const A* weights, const Span* s
         return;
     }
     int64_t at = 0;
+    if constexpr (std::is_floating_point_v<A>) {
+        bool stepped = spans[0].count >= 3;
+        for (int j = 1; j < kTogether; ++j) stepped = stepped && spans[j].first == spans[0].first + j && spans[j].count == spans[0].count;
+        for (; stepped && at + 2 * lanes <= length; at += 2 * lanes)
+            sum_columns<kTogether, 2, lanes, weighted, false, true>(rows, weights, spans, at, sinks);
+    }
     for (; at + 2 * lanes <= length; at += 2 * lanes)
         sum_columns<kTogether, 2, lanes, weighted>(rows, weights, spans, at, sinks);
     for (; at < length; at += lanes)
         sum_columns<kTogether, 1, lanes, weighted>(rows, weights, spans, std::min(at, length - lanes), sinks);
+}
+
+// The same of rows `pitch` elements apart that begin in one another. Counted by eights and what is left by halves: loops of a few rounds
+// that end at run time cost more than their sums.
+template <class A, class Sink>
+POOLGRAD_NOINLINE void sum_line(const A* row, int64_t pitch, int64_t count, int64_t length, const Sink& sink) {
+    constexpr int lanes = kLanes<A>, registers = 4;
+    if (length < registers * lanes) return sum_rows<false>(PitchRows<A>{row, pitch}, row, count, length, sink);
+    for (int64_t next = 0; next < length; next += registers * lanes) {
+        const int64_t at = std::min(next, length - registers * lanes);
+        const A* from = row + at;
+        Vector<A, lanes> sum[registers];
+        for (int u = 0; u < registers; ++u) sum[u] = load<A, lanes>(from + u * lanes);
+        const auto add = [&](auto rows) POOLGRAD_LAMBDA {
+            for (int t = 0; t < rows(); ++t) {
+                from += pitch;
+                for (int u = 0; u < registers; ++u) sum[u] = sum[u] + load<A, lanes>(from + u * lanes);
+            }
+        };
+        const int64_t more = count - 1;
+        for (int64_t t = 8; t <= more; t += 8) add(Constant<8>());
+        if (more & 4) add(Constant<4>());
+        if (more & 2) add(Constant<2>());
+        if (more & 1) add(Constant<1>());
+        for (int u = 0; u < registers; ++u) sink.template put<lanes>(at + u * lanes, sum[u]);
+    }
+}
+
+template <class Step, std::size_t... i>
+POOLGRAD_INLINE void each_shift(int64_t count, const Step& step, std::index_sequence<i...>) {
+    (void)((int64_t(i) < count && (step(Constant<int(i) + 1>()), true)) && ...);
+}
+// The same with pitch 1. Of the registers that begin between two, every other is shuffled from these and the others are loaded: neither
+// the loads, many of which take two lines, nor the shuffles then hold up the sums. May read kLanes elements beyond the last.
+template <class A, class Sink>
+POOLGRAD_NOINLINE void sum_neighbours(const A* row, int64_t count, int64_t length, const Sink& sink) {
+    constexpr int lanes = kLanes<A>;
+    if (length < 2 * lanes) return sum_rows<false>(PitchRows<A>{row, 1}, row, count, length, sink);
+    for (int64_t next = 0; next < length; next += 2 * lanes) {
+        const int64_t at = std::min(next, length - 2 * lanes);
+        const A* from = row + at;
+        auto a = load<A, lanes>(from), b = load<A, lanes>(from + lanes), first = a, second = b;
+        for (int64_t left = count - 1; left > 0; left -= lanes, from += lanes) {
+            const auto c = load<A, lanes>(from + 2 * lanes);
+            const auto add = [&](auto shift) POOLGRAD_LAMBDA {
+                if constexpr (shift() == lanes)
+                    first = first + b, second = second + c;
+                else if constexpr (shift() % 2)
+                    first = first + load<A, lanes>(from + shift()), second = second + load<A, lanes>(from + lanes + shift());
+                else
+                    first = first + every_of<shift(), 1>(a, b), second = second + every_of<shift(), 1>(b, c);
+            };
+            constexpr std::make_index_sequence<std::size_t(lanes)> all;
+            if (left >= lanes)
+                each_shift(lanes, add, all);
+            else
+                each_shift(left, add, all);
+            a = b, b = c;
+        }
+        sink.template put<lanes>(at, first), sink.template put<lanes>(at + lanes, second);
+    }
 }
 
 // row *= factors

@@ -98,7 +98,8 @@ def kind_of(op: str, argument: str, dtype: np.dtype[Any], allowed: tuple[str, ..
 
 def bits(array: Array) -> Array:
     """``array`` in a dtype that the buffer protocol knows: bfloat16 as its 16 bits."""
-    return array.view(np.uint16) if array.dtype == BFLOAT16 else array
+    dtype = array.dtype
+    return array.view(np.uint16) if dtype.itemsize == 2 and dtype == BFLOAT16 else array
 
 
 def kernel_view(array: Array) -> Array:
@@ -106,7 +107,7 @@ def kernel_view(array: Array) -> Array:
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         array = np.require(array, requirements=["C", "A"])
-    return array.view(np.uint16) if array.dtype == BFLOAT16 else array
+    return bits(array)
 
 
 def contiguous(result: Array) -> Array:
@@ -138,7 +139,8 @@ def check_size(op: str, argument: str, shape: tuple[int, ...], itemsize: int) ->
 def result_array(op: str, out: object, shape: tuple[int, ...], dtype: np.dtype[Any], inputs: Sequence[Array]) -> Array:
     """A new array, or ``out`` itself once it is known to fit and to overlap no input."""
     if out is None:
-        check_size(op, "the result's shape", shape, dtype.itemsize)
+        if not 0 < math.prod(shape) * dtype.itemsize <= _MEMORY:
+            check_size(op, "the result's shape", shape, dtype.itemsize)
         return np.empty(shape, dtype)
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise bad_type(op, "out", out, "is not a NumPy array; results are written into NumPy arrays")

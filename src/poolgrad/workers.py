@@ -45,6 +45,8 @@ def _from_environment() -> int:
 
 def check(op: str, workers: SupportsIndex) -> int:
     """``workers`` of a call as an int."""
+    if type(workers) is int and 1 <= workers <= MOST:
+        return workers
     number = integer(op, "workers", workers, least=1)
     if number > MOST:
         raise bad_value(op, "workers", number, f"is too many; use at most {MOST}")

@@ -50,8 +50,9 @@ class Average {
             if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic, result_bytes);
         if constexpr (!gradient && !integers)
             if (inner_ == 1 && is_whole_plane()) return sum_planes_whole(traffic);
+        if (turns() && run_turned(call_, gradient, [](const AverageCall& part) { Average(part).run(); })) return;
         plan(tiling);
-        balance(tiling, call_.workers, divide_up(traffic, tiling.elements()) * (side_by_side_ ? kPlanes<A> : 1));
+        balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
         stream_ = !integers && result_bytes >= kStreamBytes;
         tile_ = tiling.tile[3];
         const Rooms measure(*this, nullptr);
@@ -154,21 +155,7 @@ class Average {
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
-        const bool short_ranges =
-            height_.together(kTogether) <= 64 && depth_.together(kTogether) <= 64 && width_.longest() <= 64;
-        const int64_t terms = regular_ ? (gradient ? divide_up(rule_.window, rule_.stride) : rule_.window) : width_.longest();
-        const bool fits_line = regular_ && rule_.window <= rule_.input_size && terms <= kBlock &&
-                               (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
-        const bool picks = !regular_ && inner_ == 1 && terms <= kMostPicks;
-        const bool slides = !integers && fits_line && inner_ == 1 && is_small_window(rule_.stride, rule_.window) && fills_registers() &&
-                            depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride < 3 && rule_.window == 3 && is_covered()));
-        // Wide rows fill registers by themselves; forward, irregular ones are faster side by side as long as they stay in the caches.
-        const int64_t widest = std::max(width_.sources(), width_.destinations());
-        const bool beside = !gradient && call_.layout.outer >= kPlanes<A> && widest < 256;
-        const bool wide = (fits_line || (picks && !beside)) && widest >= 64;
-        side_by_side_ = !integers && inner_ == 1 && !slides && !wide && short_ranges && call_.layout.outer >= kPlanes<A> / 2 &&
-                        width_.sources() > 1;
-        const int64_t inner = side_by_side_ ? kPlanes<A> : inner_;
+        const bool picks = !regular_ && inner_ == 1 && width_.longest() <= kMostPicks, slides = this->slides();
         const bool direct = !integers && !gradient && inner_ >= 2 * kLanes<A> && inner_ <= kDirectRun && is_direct();
         ring_rows_ = both && !slides && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
@@ -176,15 +163,15 @@ class Average {
         // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
         const int64_t most = std::clamp<int64_t>((256 << 10) / std::max<int64_t>(1, ring_rows_ * planes_), 1024, 16384);
         const int64_t block = std::min(width_.longest(), kBlock);
-        run_ = inner * block <= most ? inner : std::min(inner, std::max<int64_t>(64, most / block / 16 * 16));
+        run_ = inner_ * block <= most ? inner_ : std::min(inner_, std::max<int64_t>(64, most / block / 16 * 16));
         columns_ = std::max<int64_t>(1, std::min(most, std::max<int64_t>(4096, 6 * width_.longest() * run_)) / run_);
-        const bool line = regular_ && !side_by_side_ && run_ == inner && inner < 16 && fits_line;
+        const bool line = run_ == inner_ && inner_ < 16 && fits_line();
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
-        if (picks && !side_by_side_ && across_ == Across::runs) across_ = Across::picks;
+        if (picks && across_ == Across::runs) across_ = Across::picks;
         if (slides) across_ = Across::slide;
         if (direct) across_ = Across::direct;
         shifted_ = !integers && across_ == Across::line && rule_.stride == 1;
-        const bool by_three = !integers && across_ == Across::runs && !side_by_side_ && regular_ && run_ == inner_ && inner_ >= kLanes<A> &&
+        const bool by_three = !integers && across_ == Across::runs && regular_ && run_ == inner_ && inner_ >= kLanes<A> &&
                               rule_.window == 3 && (!gradient || is_covered());
         back_ = gradient && by_three && rule_.stride == 2 && height_.longest() <= 2;
         three_ = by_three && rule_.stride == 1 && height_.longest() <= 3;
@@ -199,18 +186,28 @@ class Average {
             down = divide_up(tiling.extent[2], std::max<int64_t>(1, (tiling.extent[2] + down / 2) / down));
         }
         tiling.tile = {1, tiling.extent[1], down, across, run_};
-        if (side_by_side_) {
-            tiling.extent[0] = divide_up(tiling.extent[0], kPlanes<A>);
-            tiling.tile[4] = 1;
-            // At least the rows that are summed together, more while they stay within 16 KiB.
-            const int64_t least = std::max(height_.together(kTogether), depth_.together(kTogether));
-            plane_rows_ = std::max(least, std::min({height_.sources(), (16 << 10) / (columns_ * run_ * int64_t(sizeof(A))), kBlock}));
-        }
     }
 
-    // Whether rows are long enough for small windows to stay in registers; shorter ones are faster side by side.
+    // Whether a row can be summed as a whole.
+    bool fits_line() const {
+        if (!regular_) return false;
+        const int64_t terms = gradient ? divide_up(rule_.window, rule_.stride) : rule_.window;
+        return rule_.window <= rule_.input_size && terms <= kBlock && (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
+    }
+    // Whether windows are small and stay in registers.
+    bool slides() const {
+        return !integers && fits_line() && inner_ == 1 && is_small_window<!gradient>(rule_.stride, rule_.window) && fills_registers() &&
+               depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride < 3 && rule_.window == 3 && is_covered()));
+    }
+    // Whether planes are faster turned: rows that are irregular or fill few registers.
+    bool turns() const {
+        if (!can_turn(call_.layout) || width_.sources() == 1) return false;
+        const int64_t widest = std::max(width_.sources(), width_.destinations());
+        return regular_ ? !integers && !slides() && !(fits_line() && widest >= 64) : gradient || integers || widest < 256;
+    }
+    // Whether rows are long enough for small windows to stay in registers; shorter ones are faster turned.
     bool fills_registers() const {
-        const int64_t least = rule_.stride == 1 ? 7 : rule_.window == 2 ? 8 : 12;  // quarters of a register
+        const int64_t least = rule_.stride == 1 ? 7 : rule_.window <= 2 ? 8 : 12;  // quarters of a register
         return rule_.input_size >= divide_up(least * kLanes<A>, 4);
     }
     // Whether windows share nothing.
@@ -291,16 +288,11 @@ class Average {
             if (job.apart()) block_row = arena.take<A>(row_size);
             rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : line ? 2 * kLine : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
-            if (job.stream_) staging = arena.take<T>(job.staging_size() * (job.side_by_side_ ? kPlanes<A> : 1) + 2 * kLanes<A>);
+            if (job.stream_) staging = arena.take<T>(job.staging_size() + 2 * kLanes<A>);
             if (job.across_ == Across::slide) {
                 width_factors = arena.take<A>(kFactors * job.factors_size());
                 slide_rows = arena.take<SlideRow>(kSlideHeights + 1);
                 return;
-            }
-            if (job.side_by_side_) {
-                plane_rows = arena.take<A>(job.plane_rows_ * row_size);
-                joined = arena.take<A>(job.staging_size() * kPlanes<A>);
-                spare = arena.take<T>(job.staging_size());
             }
             width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile + kLanes<A>);
             if (!gradient && !integers) width_divisors = arena.take<A>(line ? tile * job.run_ : tile);
@@ -322,11 +314,6 @@ class Average {
         A* width_divisors = nullptr;
         T *staging = nullptr, *more = nullptr, *fewer = nullptr, *finished = nullptr;
         int64_t ring_last = 0;  // rows of the ring are made up to this height
-        // Of planes side by side: rows of the source (of which heights), results, room for results of planes not there.
-        A *plane_rows = nullptr, *joined = nullptr;
-        T* spare = nullptr;
-        Range plane_heights{0, 0};
-        int planes = 0;
         Span* spans = nullptr;
         Picks<A> picks;
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
@@ -341,10 +328,10 @@ class Average {
         GroupRow<T> group_row;
     };
     // Whether windows of one channel are so long that several are summed side by side.
-    bool long_windows() const { return inner_ == 1 && !side_by_side_ && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > 32)); }
+    bool long_windows() const { return inner_ == 1 && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > 32)); }
     bool apart() const { return ring_rows_ && height_.longest() > kBlock; }
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
-    int64_t staging_size() const { return side_by_side_ ? std::max<int64_t>(512, tile_) : tile_ * run_ + 512 / int64_t(sizeof(T)); }
+    int64_t staging_size() const { return tile_ * run_ + 512 / int64_t(sizeof(T)); }
 
     static void fill_weights(const Side& side, int64_t first, int64_t count, A* weights) {
         if constexpr (gradient)
@@ -354,9 +341,7 @@ class Average {
     void compute(const Box& box, std::byte* scratch) const {
         Rooms rooms(*this, scratch);
         Writer<T> writer(static_cast<T*>(call_.destination), rooms.staging, staging_size());
-        PlaneWriter<A, T> plane_writer(rooms.joined, rooms.staging, rooms.spare, staging_size());
-        const int64_t plane_size = depth_.destinations() * height_.destinations() * width_.destinations();
-        rooms.inner = side_by_side_ ? Range{0, kPlanes<A>} : box.inner;
+        rooms.inner = box.inner;
         rooms.columns = width_.range(box.width);
         if (across_ == Across::line) prepare_line(rooms, box.width);
         if (across_ == Across::runs || across_ == Across::direct) prepare_runs(rooms, box.width);
@@ -365,29 +350,20 @@ class Average {
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
             if constexpr (!integers)
                 if (across_ == Across::slide) {
-                    with_small_window(rule_.stride, rule_.window, [&](auto stride, auto window) {
+                    with_small_window<!gradient>(rule_.stride, rule_.window, [&](auto stride, auto window) {
                         slide_planes<decltype(stride)::value, decltype(window)::value>(rooms, writer, box, outer);
                     });
                     continue;
                 }
-            if (side_by_side_) {
-                const int64_t first = outer * kPlanes<A>;
-                rooms.planes = int(std::min<int64_t>(kPlanes<A>, call_.layout.outer - first));
-                plane_writer.planes(static_cast<T*>(call_.destination) + first * plane_size, plane_size, rooms.planes);
-            }
             for (int64_t d = box.depth.first; d < box.depth.last;) {
-                const Groups depths = next_groups(depth_, d, box.depth.last, planes_, side_by_side_ ? plane_rows_ : kBlock);
+                const Groups depths = next_groups(depth_, d, box.depth.last, planes_, kBlock);
                 d = depths.groups[depths.count - 1].destinations.last;
                 rooms.ring_last = 0;
-                rooms.plane_heights = {0, 0};
                 for (int64_t h = box.height.first; h < box.height.last;) {
-                    const Groups heights =
-                        next_groups(height_, h, box.height.last, apart() ? 1 : kTogether, ring_rows_ ? ring_rows_ : side_by_side_ ? plane_rows_ : kBlock);
+                    const Groups heights = next_groups(height_, h, box.height.last, apart() ? 1 : kTogether, ring_rows_ ? ring_rows_ : kBlock);
                     h = heights.groups[heights.count - 1].destinations.last;
                     for (int i = 0; i < depths.count; ++i)
-                        if (side_by_side_)
-                            emit_planes(rooms, plane_writer, box, outer, depths, i, heights);
-                        else if (shifted_ && !depths.all.empty() && !heights.all.empty() && !rooms.columns.empty())
+                        if (shifted_ && !depths.all.empty() && !heights.all.empty() && !rooms.columns.empty())
                             emit_shifted(rooms, writer, box, outer, depths, i, heights);
                         else
                             emit(rooms, writer, box, outer, depths, i, heights);
@@ -395,7 +371,6 @@ class Average {
             }
         }
         writer.finish();
-        plane_writer.flush();
     }
 
     // Destination rows of some neighbouring heights in the planes of one group.
@@ -439,41 +414,6 @@ class Average {
                                         static_cast<std::byte*>(call_.destination) + at * item_size(call_.destination_kind), inner_);
                 }
         }
-    }
-
-    // The same for planes side by side.
-    void emit_planes(Rooms& rooms, PlaneWriter<A, T>& writer, const Box& box, int64_t outer, const Groups& depths, int plane,
-                     const Groups& heights) const {
-        const bool nothing = depths.all.empty() || heights.all.empty() || rooms.columns.empty();
-        if (!nothing && !(depth_trivial_ && height_trivial_)) reduce(rooms, outer, depths, plane, heights, rooms.columns);
-        for (int j = 0; j < heights.count; ++j) {
-            const Group &ds = depths.groups[plane], &hs = heights.groups[j];
-            A* row = rooms.rows + j * rooms.line_size;
-            if (!nothing && depth_trivial_ && height_trivial_)
-                read_planes(rooms, outer, ds.range.first, hs.range.first, rooms.columns, 1, row);
-            for (int64_t d = ds.destinations.first; d < ds.destinations.last; ++d)
-                for (int64_t h = hs.destinations.first; h < hs.destinations.last; ++h) {
-                    A* to = writer.row((d * height_.destinations() + h) * width_.destinations() + box.width.first, box.width.size());
-                    Divisor divisor;
-                    if constexpr (!gradient) divisor = divisor.times(depth_.axis->divisor(d)).times(height_.axis->divisor(h));
-                    make_divisors(rooms, box.width, divisor);
-                    if (nothing)
-                        std::fill_n(to, box.width.size() * kPlanes<A>, A(0));
-                    else
-                        runs_of<A>(rooms, PitchRows<A>{row, kPlanes<A>}, box.width.size(), true,
-                                   [&](int64_t i) { return to + i * kPlanes<A>; });
-                }
-        }
-    }
-
-    // Rows of the source from height h on, planes side by side; planes not there are read as the last. Several rows only of whole width.
-    void read_planes(const Rooms& rooms, int64_t outer, int64_t d, int64_t h, Range columns, int64_t rows, A* to) const {
-        const S* from[kPlanes<A>];
-        const int64_t plane_size = depth_.sources() * height_.sources() * width_.sources();
-        const S* first = static_cast<const S*>(call_.source) + outer * kPlanes<A> * plane_size +
-                         (d * height_.sources() + h) * width_.sources() + columns.first;
-        for (int p = 0; p < kPlanes<A>; ++p) from[p] = first + std::min(p, rooms.planes - 1) * plane_size;
-        load_planes<A, S>(to, from, columns.size() * rows);
     }
 
     // Where a destination row comes from: `row` holds the sums over depth and height unless both are trivial.
@@ -854,6 +794,8 @@ class Average {
             const bool rows_follow = count == row, planes_follow = rows_follow && box.height.size() == height_.destinations();
             const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = stream_;
             const Range heights = box.height;
+            const Rule* down_rule = height_.axis->rule();
+            const int64_t skips = !gradient && down_rule && down_rule->stride > down_rule->window ? 16 * down_rule->stride * wide : 0;
             constexpr bool back = gradient && stride == 2;
             constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
             const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
@@ -878,6 +820,8 @@ class Average {
                     }
                     const A* factors = gradient ? rooms.width_factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
                     const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
+                    for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
+                        __builtin_prefetch(static_cast<const S*>(call_.source) + first + skips + next);
                     const int64_t whole = at + padded <= end ? count : count / step * step;
                     const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
@@ -1154,7 +1098,6 @@ class Average {
     // to[j] <- the sum along depth or height of the source over the j-th range.
     POOLGRAD_NOINLINE void sum_source(Rooms& rooms, int64_t outer, int64_t d, int64_t h, const Side& side, const Groups& groups, Range columns,
                     A* const* to, const A* factors, int64_t together = 1) const {
-        if (side_by_side_) return sum_planes(rooms, outer, d, h, side, groups, columns, to);
         const int64_t pitch = width_.sources() * inner_ * (&side == &depth_ ? height_.sources() : 1);
         const int64_t run = rooms.inner.size();
         const bool joined = run == inner_;  // whole runs lie side by side
@@ -1175,29 +1118,6 @@ class Average {
         if (factors) scale_row(to[0], factors, length);
     }
 
-    // The same for planes side by side. Rows along height are kept for the next call, those along depth are not.
-    POOLGRAD_NOINLINE void sum_planes(Rooms& rooms, int64_t outer, int64_t d, int64_t h, const Side& side, const Groups& groups,
-                                      Range columns, A* const* to) const {
-        const Range range = groups.all;
-        const int64_t size = columns.size() * kPlanes<A>;
-        const auto place = [&](int64_t i) { return rooms.plane_rows + i % plane_rows_ * size; };
-        const A* rows[kBlock];
-        if (&side == &depth_)
-            for (int64_t i = range.first; i < range.last; ++i) read_planes(rooms, outer, i, h, columns, 1, place(i));
-        else
-            // As many rows ahead as there is room for, at once where they lie side by side on both sides.
-            for (int64_t i = std::max(rooms.plane_heights.last, range.first); i < range.last;) {
-                const int64_t room = std::min(plane_rows_ - (i - range.first), plane_rows_ - i % plane_rows_);
-                const int64_t count = columns.size() == width_.sources() ? std::min(room, height_.sources() - i) : 1;
-                read_planes(rooms, outer, d, i, columns, count, place(i));
-                rooms.plane_heights.last = i += count;
-            }
-        for (int64_t i = range.first; i < range.last; ++i) rows[i - range.first] = place(i);
-        A weights[kBlock];
-        fill_weights(side, groups.all.first, groups.all.size(), weights);
-        sum_each(PointerRows<A>{rows}, weights, groups, columns.size() * kPlanes<A>, to, 0, nullptr);
-    }
-
     // Over depth into rings of rows, one ring for each plane and one row for each source height, then over height.
     POOLGRAD_NOINLINE void sum_ring(Rooms& rooms, int64_t outer, const Groups& depths, int plane, const Groups& heights, Range columns, A* const* to,
                                     const A* factors) const {
@@ -1206,8 +1126,7 @@ class Average {
         const A* rows[kBlock];
         const int64_t begin = heights.all.first % ring_rows_, split = heights.all.first + ring_rows_ - begin;  // where the ring begins anew
         const auto slot_of = [&](int64_t h) { return h < split ? begin + h - heights.all.first : h - split; };
-        const bool whole_rows =
-            !side_by_side_ && rooms.inner.size() == inner_ && columns.size() == width_.sources() && length == rooms.row_size;
+        const bool whole_rows = rooms.inner.size() == inner_ && columns.size() == width_.sources() && length == rooms.row_size;
         for (int64_t h = std::max(rooms.ring_last, heights.all.first); h < heights.all.last;) {
             // Rows that lie side by side on both sides are made at once.
             const int64_t count = whole_rows ? (h < split ? std::min(split, heights.all.last) : heights.all.last) - h : 1;
@@ -1251,10 +1170,8 @@ class Average {
     bool shifted_ = false;       // lines with stride 1
     bool back_ = false;          // a gradient of windows of 3 by 2, inner long
     bool three_ = false;         // windows of 3 by 1, inner long
-    bool side_by_side_ = false;  // kPlanes planes as the inner run
     int planes_ = 1;         // destination planes made together
     int64_t ring_rows_ = 0;  // of sums over depth, for each of these; 0 when depth or height has nothing to sum
-    int64_t plane_rows_ = 0; // of the source, planes side by side
     int64_t run_ = 1;        // inner elements of a box
     int64_t columns_ = 1;    // source columns of a box, at most
     int64_t tile_ = 1;       // destination columns of a box, at most

@@ -172,6 +172,8 @@ class TruncatedGradient {
     void run() const {
         Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_}, {}};
         if (tiling.empty()) return;
+        const bool turns = can_turn(call_.layout) && !width_.axis->rule();
+        if (turns && run_turned(call_, true, [](const AverageCall& part) { TruncatedGradient(part).run(); })) return;
         tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min({most_, fitting_tile(width_, most_), tiling.extent[3]}), run_};
         balance(tiling, call_.workers, 2 * int64_t(sizeof(S)));
         Arena measure(nullptr);

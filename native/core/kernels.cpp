@@ -66,23 +66,7 @@ using TypeOf = typename T::type;
     throw std::invalid_argument(std::string(op) + ": no kernel for kind " + std::to_string(int(kind)));
 }
 
-// Irregular rows of integers, and gradients of all of them, are faster turned.
-template <class Run>
-static void averaged(const AverageCall& call, bool gradient, const Run& run) {
-    const bool integers = call.kind > Kind::float64;
-    if (!can_turn(call.layout) || call.layout.axes[2]->rule() || !(gradient || integers)) return run(call);
-    const int64_t bytes = item_size(call.kind);
-    const std::array<Turned, 2> arrays{{{call.source, bytes, gradient, false}, {call.destination, bytes, !gradient, true}}};
-    const Turning turning(call.layout, call.workers, gradient, arrays);
-    if (!turning.planes()) return run(call);
-    turning.run([&](const Layout& layout, const auto& places) -> int64_t {
-        AverageCall part = call;
-        part.layout = layout, part.workers = 1, part.source = places[0], part.destination = places[1];
-        return run(part), -1;
-    });
-}
-
-static void avg_pool_straight(const AverageCall& call) {
+void avg_pool(const AverageCall& call) {
     visit(call.kind, [&](auto type) {
         using S = TypeOf<decltype(type)>;
         if constexpr (is_float<S> || std::is_same_v<S, int32_t> || std::is_same_v<S, int64_t>)
@@ -92,7 +76,7 @@ static void avg_pool_straight(const AverageCall& call) {
     });
 }
 
-static void avg_pool_grad_straight(const AverageCall& call) {
+void avg_pool_grad(const AverageCall& call) {
     visit(call.kind, [&](auto type) {
         using S = TypeOf<decltype(type)>;
         if constexpr (is_float<S>)
@@ -103,9 +87,6 @@ static void avg_pool_grad_straight(const AverageCall& call) {
             no_kernel("avg_pool_grad", call.kind);
     });
 }
-
-void avg_pool(const AverageCall& call) { averaged(call, false, avg_pool_straight); }
-void avg_pool_grad(const AverageCall& call) { averaged(call, true, avg_pool_grad_straight); }
 
 void mean_pool(const AverageCall& call) {
     const Kind to = call.destination_kind;

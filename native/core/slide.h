@@ -10,9 +10,12 @@ inline constexpr int64_t kSlideRows = 9;
 // Rows of outputs whose windows along height are kept, for the next plane.
 inline constexpr int64_t kSlideHeights = 64;
 
-// Calls function(Constant<stride>, Constant<window>) for the windows that have code of their own, else says no.
-template <class Function>
+// Calls function(Constant<stride>, Constant<window>) for the windows that have code of their own, else says no. Every second element
+// is such a window only for averages.
+template <bool single = false, class Function>
 POOLGRAD_INLINE bool with_small_window(int64_t stride, int64_t window, const Function& function) {
+    if constexpr (single)
+        if (stride == 2 && window == 1) return function(Constant<2>(), Constant<1>()), true;
     switch (stride * 8 + window) {
         case 1 * 8 + 3: return function(Constant<1>(), Constant<3>()), true;
         case 2 * 8 + 2: return function(Constant<2>(), Constant<2>()), true;
@@ -21,8 +24,9 @@ POOLGRAD_INLINE bool with_small_window(int64_t stride, int64_t window, const Fun
         default: return false;
     }
 }
-inline bool is_small_window(int64_t stride, int64_t window) {
-    return stride <= 4 && window < 8 && with_small_window(stride, window, [](auto, auto) {});
+template <bool single = false>
+bool is_small_window(int64_t stride, int64_t window) {
+    return stride <= 4 && window < 8 && with_small_window<single>(stride, window, [](auto, auto) {});
 }
 
 // Maxima and their codes.

@@ -219,4 +219,19 @@ class Turning {
     std::vector<Strip> strips_;
 };
 
+// Runs an average or its gradient, run(part of the call), on turned planes; says no where that is not possible.
+template <class Run>
+bool run_turned(const AverageCall& call, bool gradient, const Run& run) {
+    const int64_t source_bytes = item_size(call.kind), destination_bytes = item_size(call.destination_kind);
+    const std::array<Turned, 2> arrays{{{call.source, source_bytes, gradient, false}, {call.destination, destination_bytes, !gradient, true}}};
+    const Turning turning(call.layout, call.workers, gradient, arrays);
+    if (!turning.planes()) return false;
+    turning.run([&](const Layout& layout, const auto& places) -> int64_t {
+        AverageCall part = call;
+        part.layout = layout, part.workers = 1, part.source = places[0], part.destination = places[1];
+        return run(part), -1;
+    });
+    return true;
+}
+
 }  // namespace poolgrad::POOLGRAD_ISA

@@ -11,35 +11,23 @@ enum class Across {
     direct,  // inner is long, windows are small and share nothing: each destination at once, over all axes
     runs,    // inner is long: each destination is a sum of runs of the row
     line,    // inner is short, the axis regular: the whole row at once, shifted (stride 1) or in phases
-    slide,   // inner is 1, the window small: down and across in registers
     picks,   // inner is 1, the axis irregular: terms are picked from the row, a register of destinations at a time
     blocks,  // a single range exceeds a row of scratch: one destination at a time, its range in blocks
 };
 
 // S stored, A accumulated. Integers end as sums in A and are finished row by row (finish_integers).
 template <class S, class A, bool gradient>
-class Average {
+class Average : Sides {
     static constexpr bool integers = std::is_integral_v<A>;
     using T = std::conditional_t<integers, A, S>;
 
   public:
     explicit Average(const AverageCall& call)
-        : call_(call),
-          inner_(call.layout.inner),
-          depth_{call.layout.axes[0], gradient},
-          height_{call.layout.axes[1], gradient},
-          width_{call.layout.axes[2], gradient},
-          depth_trivial_(depth_.axis->is_identity()),
-          height_trivial_(height_.axis->is_identity()),
-          regular_(width_.axis->rule() != nullptr) {
-        if (!regular_) return;
-        rule_ = *width_.axis->rule();
-        // With a single output the stride does not matter; this one says that windows do not overlap.
-        if (rule_.output_size == 1) rule_.stride = std::max(rule_.stride, rule_.window);
-    }
+        : Sides(call, gradient), depth_trivial_(depth_.axis->is_identity()), height_trivial_(height_.axis->is_identity()),
+          regular_(width_.axis->rule() != nullptr) {}
 
     void run() {
-        Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_}, {}};
+        Tiling tiling{destinations(), {}};
         if (tiling.empty()) return;
         const int64_t result_bytes = tiling.elements() * item_size(call_.destination_kind);
         // In doubles: of sources that are empty the other sizes may be anything.
@@ -49,7 +37,9 @@ class Average {
         if constexpr (gradient)
             if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic, result_bytes);
         if constexpr (!gradient && !integers)
-            if (inner_ == 1 && is_whole_plane()) return sum_planes_whole(traffic);
+            if (GlobalAverage<S, A> global(call_); global.usable()) return global.run(traffic);
+        if constexpr (!integers)
+            if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic, result_bytes);
         if (turns() && run_turned(call_, gradient, [](const AverageCall& part) { Average(part).run(); })) return;
         plan(tiling);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
@@ -66,98 +56,12 @@ class Average {
     static constexpr int64_t kLine = 64 / int64_t(sizeof(A));  // elements of a line of the cache
     static constexpr int64_t kDirectRun = 1024;  // inner elements: so few are never cut, as a rest could be less than a register
 
-    bool is_whole_plane() const {
-        const auto whole = [](const Side& side) { return side.destinations() == 1 && side.axis->window(0).size() == side.sources(); };
-        return whole(depth_) && whole(height_) && whole(width_) && depth_.sources() <= kBlock && height_.sources() <= kBlock &&
-               width_.sources() <= kBlock && width_.sources() > 1;
-    }
-
-    // A global average of planes: each plane over depth and height, then kPlanes of them side by side along width.
-    void sum_planes_whole(int64_t traffic) const {
-        constexpr int lanes = kLanes<A>;
-        const int64_t outers = call_.layout.outer, deep = depth_.sources(), high = height_.sources(), wide = width_.sources();
-        const int64_t row = divide_up(wide, lanes) * lanes, plane = deep * high * wide;
-        const S *source = static_cast<const S*>(call_.source), *end = source + outers * plane;
-        const A divisor = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(0)).times(width_.axis->divisor(0)).template as<A>();
-        Tiling tiling{{divide_up(outers, kPlanes<A>), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
-        balance(tiling, call_.workers, plane * kPlanes<A> * int64_t(sizeof(S)));
-        run_boxes(tiling, call_.workers, traffic, kPlanes<A> * row * int64_t(sizeof(A)), [&](const Box& box, std::byte* scratch) {
-            A* sums = reinterpret_cast<A*>(scratch);
-            for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
-                const int64_t first = group * kPlanes<A>, count = std::min<int64_t>(kPlanes<A>, outers - first);
-                const A* from[kPlanes<A>];
-                const bool narrow = deep == 1 && wide <= 3 * lanes && end - source >= (first + kPlanes<A>) * plane + lanes;
-                for (int64_t w = 0; narrow && w < wide; w += lanes) sum_narrow(source + first * plane + w, high, wide, sums + w, row);
-                for (int64_t p = 0; p < kPlanes<A>; ++p) {
-                    from[p] = sums + std::min(p, count - 1) * row;
-                    if (p < count && !narrow) sum_down(source + (first + p) * plane, end, deep, high, wide, sums + p * row);
-                }
-                A totals[kPlanes<A>];
-                T results[kPlanes<A>];
-                sum_along_planes<A>(totals, from, wide, false);
-                sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, kPlanes<A>, DivideSink<A, T>{results, divisor});
-                std::memcpy(static_cast<T*>(call_.destination) + first, results, std::size_t(count) * sizeof(T));
-            }
-        });
-    }
-    // to <- the sums over height of a register of columns, of kPlanes planes.
-    static void sum_narrow(const S* planes, int64_t high, int64_t wide, A* to, int64_t pitch) {
-        constexpr int lanes = kLanes<A>, together = 4;
-        const int64_t size = high * wide;
-        for (int p = 0; p < kPlanes<A>; p += together, planes += together * size, to += together * pitch) {
-            Vector<A, lanes> total[together];
-            for (int i = 0; i < together; ++i) total[i] = load<A, lanes>(planes + i * size);
-            for (int64_t at = wide; at < size; at += wide)
-                for (int i = 0; i < together; ++i) {
-                    __builtin_prefetch(planes + i * size + at + 4096 / sizeof(S));
-                    total[i] = total[i] + load<A, lanes>(planes + i * size + at);
-                }
-            for (int i = 0; i < together; ++i) store<A, lanes>(to + i * pitch, total[i]);
-        }
-    }
-    // to <- the sums of a plane over depth and height, whole registers of columns, four at a time while there are so many: what lies
-    // beyond its width is read and not used.
-    static void sum_down(const S* plane, const S* end, int64_t deep, int64_t high, int64_t wide, A* to) {
-        constexpr int lanes = kLanes<A>;
-        // The CPU waits for short rows one after the other, and does not foresee parts of long ones.
-        for (int64_t i = 0; wide < 4 * lanes && i < deep * high * wide; i += 64 / int64_t(sizeof(S))) __builtin_prefetch(plane + 2048 / sizeof(S) + i);
-        const auto sum_registers = [&](auto registers, int64_t w, const auto& read) POOLGRAD_LAMBDA {
-            Vector<A, lanes> total[registers()];
-            for (int i = 0; i < registers(); ++i) total[i] = spread<A, lanes>(A(-0.0));
-            const S* from = plane + w;
-            for (int64_t h = 0; h < high; ++h, from += wide) {
-                if (registers() > 1)
-                    for (int i = 0; i < registers() * lanes; i += 64 / int(sizeof(S))) __builtin_prefetch(from + 8 * wide + i);
-                for (int i = 0; i < registers(); ++i) {
-                    Vector<A, lanes> sum = read(from + i * lanes);
-                    for (int64_t d = 1; d < deep; ++d) sum = sum + read(from + d * high * wide + i * lanes);
-                    total[i] = total[i] + sum;
-                }
-            }
-            for (int i = 0; i < registers(); ++i) store<A, lanes>(to + w + i * lanes, total[i]);
-        };
-        const auto whole = [](const S* from) POOLGRAD_LAMBDA { return load<A, lanes>(from); };
-        int64_t w = 0;
-        for (; w + 4 * lanes <= wide; w += 4 * lanes) sum_registers(Constant<4>(), w, whole);
-        // The last plane of all ends with its last register.
-        const bool more = end - plane >= deep * high * wide + lanes;
-        for (; w < wide; w += lanes)
-            if (more)
-                sum_registers(Constant<1>(), w, whole);
-            else
-                sum_registers(Constant<1>(), w, [&](const S* from) POOLGRAD_LAMBDA {
-                    S last[lanes] = {};
-                    std::memcpy(last, from, std::size_t(std::min<int64_t>(lanes, wide - w)) * sizeof(S));
-                    return load<A, lanes>(last);
-                });
-    }
-
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
-        const bool picks = !regular_ && inner_ == 1 && width_.longest() <= kMostPicks, slides = this->slides();
+        const bool picks = !regular_ && inner_ == 1 && width_.longest() <= kMostPicks;
         const bool direct = !integers && !gradient && inner_ >= 2 * kLanes<A> && inner_ <= kDirectRun && is_direct();
-        ring_rows_ = both && !slides && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
+        ring_rows_ = both && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
         // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
         // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
@@ -168,7 +72,6 @@ class Average {
         const bool line = run_ == inner_ && inner_ < 16 && fits_line();
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         if (picks && across_ == Across::runs) across_ = Across::picks;
-        if (slides) across_ = Across::slide;
         if (direct) across_ = Across::direct;
         shifted_ = !integers && across_ == Across::line && rule_.stride == 1;
         const bool by_three = !integers && across_ == Across::runs && regular_ && run_ == inner_ && inner_ >= kLanes<A> &&
@@ -194,21 +97,11 @@ class Average {
         const int64_t terms = gradient ? divide_up(rule_.window, rule_.stride) : rule_.window;
         return rule_.window <= rule_.input_size && terms <= kBlock && (gradient ? terms <= rule_.output_size : rule_.stride <= 64);
     }
-    // Whether windows are small and stay in registers.
-    bool slides() const {
-        return !integers && fits_line() && inner_ == 1 && is_small_window<!gradient>(rule_.stride, rule_.window) && fills_registers() &&
-               depth_.longest() * height_.longest() <= kSlideRows && (!gradient || (rule_.stride < 3 && rule_.window == 3 && is_covered()));
-    }
     // Whether planes are faster turned: rows that are irregular or fill few registers.
     bool turns() const {
         if (!can_turn(call_.layout) || width_.sources() == 1) return false;
         const int64_t widest = std::max(width_.sources(), width_.destinations());
-        return regular_ ? !integers && !slides() && !(fits_line() && widest >= 64) : gradient || integers || widest < 256;
-    }
-    // Whether rows are long enough for small windows to stay in registers; shorter ones are faster turned.
-    bool fills_registers() const {
-        const int64_t least = rule_.stride == 1 ? 7 : rule_.window <= 2 ? 8 : 12;  // quarters of a register
-        return rule_.input_size >= divide_up(least * kLanes<A>, 4);
+        return regular_ ? !integers && !(fits_line() && widest >= 64) : gradient || integers || widest < 256;
     }
     // Whether windows share nothing.
     bool is_direct() const {
@@ -216,9 +109,6 @@ class Average {
         for (const Side& side : {depth_, height_, width_}) apart = apart && side.axis->longest_cover() == 1;
         return apart && depth_.longest() * height_.longest() * width_.longest() <= kDirect;
     }
-
-    // Whether the first and the last of the inputs lie in windows; where these overlap so do those between.
-    bool is_covered() const { return !width_.range(0).empty() && !width_.range(width_.destinations() - 1).empty(); }
 
     // Destinations along one axis with the same source range, and that range.
     struct Group {
@@ -271,12 +161,6 @@ class Average {
                         : (tile_ + 1) * rule.stride + rule.window;
     }
 
-    struct SlideRow {
-        Range range;
-        int64_t divisor;        // forward
-        A weights[kSlideRows];  // in a gradient
-    };
-
     // What a box works on, and a worker's scratch for it.
     struct Rooms {
         Rooms(const Average& job, std::byte* base) : arena(base) {
@@ -289,11 +173,6 @@ class Average {
             rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : line ? 2 * kLine : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
             if (job.stream_) staging = arena.take<T>(job.staging_size() + 2 * kLanes<A>);
-            if (job.across_ == Across::slide) {
-                width_factors = arena.take<A>(kFactors * job.factors_size());
-                slide_rows = arena.take<SlideRow>(kSlideHeights + 1);
-                return;
-            }
             width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile + kLanes<A>);
             if (!gradient && !integers) width_divisors = arena.take<A>(line ? tile * job.run_ : tile);
             if (strided && !gradient) phases = arena.take<A>(line_size + job.rule_.stride * job.run_);
@@ -318,10 +197,6 @@ class Average {
         Picks<A> picks;
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
         bool exact_divisors = false;  // those along width alone, width_divisors, are exact
-        std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // and those of small windows: depth and height
-        std::size_t oldest = 0;
-        SlideRow* slide_rows = nullptr;  // of some heights, and of one depth behind
-        Range slide_heights{0, 0};
 
         Range columns{0, 0}, inner{0, 0};  // of the source, of this box
         Line line;
@@ -333,11 +208,6 @@ class Average {
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
     int64_t staging_size() const { return tile_ * run_ + 512 / int64_t(sizeof(T)); }
 
-    static void fill_weights(const Side& side, int64_t first, int64_t count, A* weights) {
-        if constexpr (gradient)
-            for (int64_t i = 0; i < count; ++i) weights[i] = A(1) / A(side.axis->divisor(first + i));
-    }
-
     void compute(const Box& box, std::byte* scratch) const {
         Rooms rooms(*this, scratch);
         Writer<T> writer(static_cast<T*>(call_.destination), rooms.staging, staging_size());
@@ -346,15 +216,7 @@ class Average {
         if (across_ == Across::line) prepare_line(rooms, box.width);
         if (across_ == Across::runs || across_ == Across::direct) prepare_runs(rooms, box.width);
         if (across_ == Across::picks) prepare_picks(rooms, box.width);
-        if (across_ == Across::slide) prepare_slide(rooms, box.width);
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
-            if constexpr (!integers)
-                if (across_ == Across::slide) {
-                    with_small_window<!gradient>(rule_.stride, rule_.window, [&](auto stride, auto window) {
-                        slide_planes<decltype(stride)::value, decltype(window)::value>(rooms, writer, box, outer);
-                    });
-                    continue;
-                }
             for (int64_t d = box.depth.first; d < box.depth.last;) {
                 const Groups depths = next_groups(depth_, d, box.depth.last, planes_, kBlock);
                 d = depths.groups[depths.count - 1].destinations.last;
@@ -386,9 +248,7 @@ class Average {
             bool first = true;
             for (int64_t d = ds.first; d < ds.last; ++d)
                 for (int64_t h = hs.first; h < hs.last; ++h) {
-                    const int64_t at =
-                        (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() +
-                         box.width.first) * inner_ + box.inner.first;
+                    const int64_t at = destination_at(outer, d, h, box.width.first) + box.inner.first;
                     Divisor divisor;
                     if constexpr (!gradient) divisor = divisor.times(depth_.axis->divisor(d)).times(height_.axis->divisor(h));
                     T* whole = integers ? reinterpret_cast<T*>(rooms.totals) : run == inner_ && across_ != Across::direct ? writer.row(at, box.width.size() * run) : nullptr;
@@ -423,8 +283,7 @@ class Average {
         A* row;
     };
     const S* source_at(const Rooms& rooms, int64_t outer, int64_t d, int64_t h, int64_t w) const {
-        return static_cast<const S*>(call_.source) +
-               (((outer * depth_.sources() + d) * height_.sources() + h) * width_.sources() + w) * inner_ + rooms.inner.first;
+        return Sides::source_at<S>(outer, d, h, w) + rooms.inner.first;
     }
 
     // ---- over all axes at once, inner long ----
@@ -472,7 +331,7 @@ class Average {
     // ---- along width, inner long ----
 
     void prepare_runs(Rooms& rooms, Range box) const {
-        fill_weights(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
+        fill_weights<A>(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
         for (int64_t i = 0; i < box.size(); ++i) {
             const Range range = width_.range(box.first + i);
             rooms.spans[i] = {int32_t(range.first - rooms.columns.first), int32_t(range.size())};
@@ -605,7 +464,7 @@ class Average {
             };
             const A* row = from.row;
             if (!depth_trivial_) return make(Constant<1>(), &row);
-            fill_weights(height_, from.heights.first, from.heights.size(), weights);
+            fill_weights<A>(height_, from.heights.first, from.heights.size(), weights);
             const S* first = source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first);
             const S* sources[3] = {first, first + pitch, first + 2 * pitch};
             if (from.heights.size() == 1)
@@ -748,7 +607,7 @@ class Average {
                 first += sum_blocks(source_at(rooms, from.outer, from.depths.first, from.heights.first, first), range.size(), *rooms.total);
         for (; first < range.last; first += kBlock) {
             const Range columns{first, std::min(first + kBlock, range.last)};
-            fill_weights(width_, first, columns.size(), weights);
+            fill_weights<A>(width_, first, columns.size(), weights);
             if (depth_trivial_ && height_trivial_) {
                 add_block(PitchRows<S>{source_at(rooms, from.outer, from.depths.first, from.heights.first, first), inner_}, weights,
                           columns.size(), run, rooms.total, first != range.first);
@@ -761,153 +620,10 @@ class Average {
         finish(rooms.total, run, gradient ? A(1) : divisor.times(width_.axis->divisor(w)).template as<A>(), to);
     }
 
-    // ---- small windows of one channel ----
-
-    // Forward: divisors along width, for two products of the others. Gradient: their reciprocals, one row.
-    static constexpr int64_t kFactors = gradient ? 1 : 2;
-    int64_t factors_size() const { return tile_ + rule_.window + 2 * kLanes<A>; }
-    void prepare_slide(Rooms& rooms, Range box) const {
-        std::fill_n(rooms.width_factors, kFactors * factors_size(), A(1));
-        if constexpr (gradient) {
-            const int64_t start = slide_start(box);
-            for (int64_t w = rooms.columns.first; w < rooms.columns.last; ++w) rooms.width_factors[w - start] = A(1) / A(width_.axis->divisor(w));
-        }
-    }
-
-    // The first source of a row's first register. In a gradient by 2 that of the first input that lies in two windows.
-    int64_t slide_start(Range box) const {
-        const Line line = line_of(box);
-        return line.first + (gradient ? line.lead : 0);
-    }
-
-    template <int stride, int window>
-    POOLGRAD_NOINLINE void slide_planes(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer) const {
-        constexpr int lanes = kLanes<A>;
-        if constexpr (!gradient || window == 3) {
-            const int64_t wide = width_.sources(), high = height_.sources(), count = box.width.size();
-            const RowReader<S, A> reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide,
-                                         slide_start(box.width));
-            const bool one_first = gradient && line_of(box.width).lead;
-            const auto nothing = spread<A, lanes>(A(-0.0));
-            // A last register may go beyond its row where what follows is written later, or belongs to nobody.
-            const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
-            const bool rows_follow = count == row, planes_follow = rows_follow && box.height.size() == height_.destinations();
-            const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = stream_;
-            const Range heights = box.height;
-            const Rule* down_rule = height_.axis->rule();
-            const int64_t skips = !gradient && down_rule && down_rule->stride > down_rule->window ? 16 * down_rule->stride * wide : 0;
-            constexpr bool back = gradient && stride == 2;
-            constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
-            const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
-            SlideRow *table = rooms.slide_rows, &along_depth = table[kSlideHeights];
-            for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
-                make_slide_row(along_depth, depth_, d);
-                const Range zs = along_depth.range;
-                const int64_t end = streaming       ? INT64_MAX
-                                    : all_follow    ? box.outer.last * space
-                                    : planes_follow ? outer * space + box.depth.last * plane
-                                    : rows_follow   ? outer * space + d * plane + heights.last * row
-                                                    : 0;
-                int64_t at = outer * space + d * plane + heights.first * row + box.width.first;
-                for (int64_t h = heights.first, i = 0; h < heights.last; ++h, ++i, at += row) {
-                    if (i % kSlideHeights == 0) make_slide_rows(rooms, h, std::min(h + kSlideHeights, heights.last)), i = 0;
-                    const SlideRow& along_height = table[i];
-                    const Range ys = along_height.range;
-                    T* to = writer.row(at, count);
-                    if (zs.empty() || ys.empty()) {
-                        std::memset(to, 0, std::size_t(count) * sizeof(T));
-                        continue;
-                    }
-                    const A* factors = gradient ? rooms.width_factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
-                    const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
-                    for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
-                        __builtin_prefetch(static_cast<const S*>(call_.source) + first + skips + next);
-                    const int64_t whole = at + padded <= end ? count : count / step * step;
-                    const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
-                    const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
-                    const auto make_row = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
-                        const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
-                            auto total = nothing;
-                            for (int y = 0; y < rows; ++y) {
-                                auto sum = nothing;
-                                for (int z = 0; z < planes; ++z) {
-                                    const auto term = read(first + (z * high + y) * wide);
-                                    sum = sum + (gradient ? term * depth_weights[z] : term);
-                                }
-                                total = total + (gradient ? sum * height_weights[y] : sum);
-                            }
-                            return total;
-                        };
-                        const auto column = [=](int64_t k, auto filled) POOLGRAD_LAMBDA {
-                            const auto sum = reader.template column<filled()>(k, inside, nothing, down);
-                            return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
-                        };
-                        const auto put = [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
-                            if constexpr (!gradient) sum = sum / load<A, lanes>(factors + i);
-                            if (i < whole) return store<A, lanes>(to + i, sum);
-                            T rest[lanes];
-                            store<A, lanes>(rest, sum);
-                            std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
-                        };
-                        const auto put_both = [=](int64_t i, auto first, auto second) POOLGRAD_LAMBDA {
-                            if (i < whole) return store_zipped<A, lanes>(to + i, first, second);
-                            T rest[2 * lanes];
-                            store_zipped<A, lanes>(rest, first, second);
-                            std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(T));
-                        };
-                        if constexpr (back)
-                            slide_back<lanes>(count, one_first, reader.whole(inside), column, put_both);
-                        else
-                            slide<stride, window, lanes>(count, reader.whole(inside), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
-                    };
-                    // Numbers of rows that are known to the compiler take a third of the time; these are the most frequent.
-                    constexpr int most = back ? 2 : window, many = most < 4 ? most : 1;
-                    const auto is = [&](int64_t rows, int64_t planes) { return ys.size() == rows && zs.size() == planes; };
-                    if (is(most, 1))
-                        make_row(Constant<most>(), Constant<1>());
-                    else if (is(many, many))
-                        make_row(Constant<many>(), Constant<many>());
-                    else if (back && is(1, 1))
-                        make_row(Constant<1>(), Constant<1>());
-                    else if (back && is(1, many))
-                        make_row(Constant<1>(), Constant<back ? many : 1>());
-                    else
-                        make_row(int(ys.size()), int(zs.size()));
-                }
-            }
-        }
-    }
-    // What a destination sums along depth or height; of heights, all those of planes that are not too high are made once.
-    void make_slide_row(SlideRow& row, const Side& side, int64_t destination) const {
-        row.range = side.range(destination);
-        if constexpr (gradient)
-            fill_weights(side, row.range.first, row.range.size(), row.weights);
-        else
-            row.divisor = side.axis->divisor(destination);
-    }
-    void make_slide_rows(Rooms& rooms, int64_t first, int64_t last) const {
-        if (rooms.slide_heights == Range{first, last}) return;
-        rooms.slide_heights = {first, last};
-        for (int64_t h = first; h < last; ++h) make_slide_row(rooms.slide_rows[h - first], height_, h);
-    }
-    // The divisors of a row for these of the other axes. Two rows are kept: most windows are whole along height, the others alike.
-    const A* divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
-        std::size_t slot = 0;
-        while (slot < rooms.divided_by.size() && rooms.divided_by[slot] != std::pair(depth, height)) ++slot;
-        const bool known = slot < rooms.divided_by.size();
-        if (!known) slot = rooms.oldest;
-        A* row = rooms.width_factors + int64_t(slot) * factors_size();
-        if (known) return row;
-        const Divisor divisor = Divisor().times(depth).times(height);
-        for (int64_t i = 0; i < box.size(); ++i) row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<A>();
-        rooms.divided_by[slot] = {depth, height}, rooms.oldest = 1 - slot;
-        return row;
-    }
-
     // ---- along width, inner 1, irregular ----
 
     void prepare_picks(Rooms& rooms, Range box) const {
-        fill_weights(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
+        fill_weights<A>(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
         if (!gradient) std::fill_n(rooms.width_factors + box.size(), kLanes<A>, A(1));  // behind those of the box
         rooms.picks.prepare(box.size(), rooms.columns.first, [&](int64_t i) { return width_.range(box.first + i); });
     }
@@ -1105,13 +821,13 @@ class Average {
         const S* base = source_at(rooms, outer, d, h, columns.first);
         A weights[kBlock];
         if (groups.all.size() <= kBlock) {
-            fill_weights(side, groups.all.first, groups.all.size(), weights);
+            fill_weights<A>(side, groups.all.first, groups.all.size(), weights);
             for (int64_t i = 0; i < pieces; ++i) sum_each(PitchRows<S>{base + i * inner_, pitch}, weights, groups, length, to, i * run, factors);
             return;
         }
         for (int64_t first = 0; first < groups.all.size(); first += kBlock) {
             const int64_t count = std::min(kBlock, groups.all.size() - first);
-            fill_weights(side, groups.all.first + first, count, weights);
+            fill_weights<A>(side, groups.all.first + first, count, weights);
             for (int64_t i = 0; i < pieces; ++i)
                 add_block(PitchRows<S>{base + first * pitch + i * inner_, pitch}, weights, count, length, to[0] + i * run, first != 0);
         }
@@ -1137,7 +853,7 @@ class Average {
         }
         for (int64_t h = heights.all.first; h < heights.all.last; ++h) rows[h - heights.all.first] = row(plane, slot_of(h));
         A weights[kBlock];
-        fill_weights(height_, heights.all.first, heights.all.size(), weights);
+        fill_weights<A>(height_, heights.all.first, heights.all.size(), weights);
         sum_each(PointerRows<A>{rows}, weights, heights, length, to, 0, factors);
     }
 
@@ -1148,7 +864,7 @@ class Average {
         for (int64_t h = heights.first; h < heights.last; ++h) {
             sum_source(rooms, outer, depths.all.first, h, depth_, depths, columns, &rooms.ring, nullptr);
             const int64_t in_block = (h - heights.first) % kBlock;
-            fill_weights(height_, h, 1, weight);
+            fill_weights<A>(height_, h, 1, weight);
             add_block(PitchRows<A>{rooms.ring, 0}, weight, 1, length, rooms.block_row, in_block != 0);
             if (in_block != kBlock - 1 && h != heights.last - 1) continue;
             if (h - heights.first >= kBlock)
@@ -1159,12 +875,8 @@ class Average {
         if (factors) scale_row(to, factors, length);
     }
 
-    const AverageCall& call_;
-    const int64_t inner_;
-    const Side depth_, height_, width_;
     const bool depth_trivial_, height_trivial_;
-    const bool regular_;     // width has a rule, and this is it
-    Rule rule_{};
+    const bool regular_;  // width has a rule
     Across across_ = Across::runs;
     bool stream_ = false;
     bool shifted_ = false;       // lines with stride 1

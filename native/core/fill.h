@@ -14,18 +14,9 @@ POOLGRAD_NOINLINE void lay_pairs(S* to, const S* from, A a, A b, const A* factor
 }
 
 template <class S, class A>
-class Fill {
+class Fill : Sides {
   public:
-    explicit Fill(const AverageCall& call)
-        : call_(call),
-          inner_(call.layout.inner),
-          depth_{call.layout.axes[0], true},
-          height_{call.layout.axes[1], true},
-          width_{call.layout.axes[2], true},
-          runs_(inner_ * int64_t(sizeof(S)) >= 64) {
-        if (width_.axis->rule()) rule_ = *width_.axis->rule();
-        rule_.stride = std::max(rule_.stride, rule_.window);  // that of a single output may be less
-    }
+    explicit Fill(const AverageCall& call) : Sides(call, true), runs_(inner_ * int64_t(sizeof(S)) >= 64) {}
 
     bool usable() const {
         if (depth_.longest() != 1 || height_.longest() != 1 || width_.longest() != 1) return false;
@@ -39,8 +30,7 @@ class Fill {
         stream_ = result_bytes >= kStreamBytes;
         if (is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat(traffic);
         const int64_t across = std::min(width_.destinations(), runs_ ? kColumns : kElements / inner_);
-        Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_},
-                      {1, depth_.destinations(), std::min(height_.destinations(), kHeights), across, std::min(inner_, kElements)}};
+        Tiling tiling{destinations(), {1, depth_.destinations(), std::min(height_.destinations(), kHeights), across, std::min(inner_, kElements)}};
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
         heights_ = tiling.tile[2], tile_ = tiling.tile[3];
         const Rooms measure(*this, nullptr);
@@ -106,13 +96,6 @@ class Fill {
         int64_t lead = 0;
     };
 
-    int64_t destination_at(int64_t outer, int64_t d, int64_t h, int64_t w) const {
-        return (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() + w) * inner_;
-    }
-    const S* source_at(int64_t outer, int64_t d, int64_t h, int64_t w) const {
-        return static_cast<const S*>(call_.source) + (((outer * depth_.sources() + d) * height_.sources() + h) * width_.sources() + w) * inner_;
-    }
-
     // ---- inner is long: runs go to memory one after the other ----
 
     void runs(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, const Row& depth, Range depths) const {
@@ -128,7 +111,7 @@ class Fill {
                 part.last = std::min(part.first + most, columns.last);
                 for (int64_t x = part.first; x < part.last; ++x) {
                     const A weights[3] = {depth.weight, height.weight, rooms.factors[x]};
-                    const S* from = source_at(outer, depth.source, height.source, rooms.columns.first + x) + box.inner.first;
+                    const S* from = source_at<S>(outer, depth.source, height.source, rooms.columns.first + x) + box.inner.first;
                     weigh_row<A>(rooms.weighed + (x - part.first) * run, from, weights, run);
                 }
                 const int64_t end = part.last == columns.last ? box.width.last : rooms.windows[part.last - 1].last;
@@ -214,7 +197,7 @@ class Fill {
             std::memset(to, 0, std::size_t(count * inner_) * sizeof(S));
             return;
         }
-        const S* from = source_at(outer, depth.source, height.source, rooms.columns.first);
+        const S* from = source_at<S>(outer, depth.source, height.source, rooms.columns.first);
         if (rule_.stride == 2 && inner_ == 1 && rooms.lead == 0 && rooms.columns.size() >= count / 2) {
             lay_pairs(to, from, depth.weight, height.weight, rooms.factors, count / 2, rule_.window == 2);
             if (count % 2 == 0) return;
@@ -264,11 +247,7 @@ class Fill {
         });
     }
 
-    const AverageCall& call_;
-    const int64_t inner_;
-    const Side depth_, height_, width_;
     const bool runs_;  // inner is long
-    Rule rule_{};
     bool stream_ = false;
     int64_t heights_ = 1, tile_ = 1;  // destination rows and columns of a box, at most
 };

@@ -160,17 +160,16 @@ void truncate_row(const double* totals, int64_t count, S* to) {
 // TensorFlow's integer gradient: double(g) / n added in double in row-major order of the outputs, truncated toward zero, saturating.
 // Quotients are made once for a row of outputs, in pieces, and kept for the next row of inputs; rows of the same outputs are copied.
 template <class S>
-class TruncatedGradient {
+class TruncatedGradient : Sides {
     static constexpr int64_t kColumns = 4096;  // times inner elements, of quotients and of totals
     static constexpr int64_t kMostPicks = 16;  // terms of a sum
 
   public:
     explicit TruncatedGradient(const AverageCall& call)
-        : call_(call), inner_(call.layout.inner), depth_{call.layout.axes[0], true}, height_{call.layout.axes[1], true},
-          width_{call.layout.axes[2], true}, run_(std::min<int64_t>(256, inner_)), most_(run_ ? kColumns / run_ : 1) {}
+        : Sides(call, true), run_(std::min<int64_t>(256, inner_)), most_(run_ ? kColumns / run_ : 1) {}
 
     void run() const {
-        Tiling tiling{{call_.layout.outer, depth_.destinations(), height_.destinations(), width_.destinations(), inner_}, {}};
+        Tiling tiling{destinations(), {}};
         if (tiling.empty()) return;
         const bool turns = can_turn(call_.layout) && !width_.axis->rule();
         if (turns && run_turned(call_, true, [](const AverageCall& part) { TruncatedGradient(part).run(); })) return;
@@ -209,9 +208,7 @@ class TruncatedGradient {
             for (int64_t d = box.depth.first; d < box.depth.last; ++d)
                 for (int64_t h = box.height.first; h < box.height.last; ++h) {
                     const Range depths = depth_.range(d), heights = height_.range(h);
-                    S* to = static_cast<S*>(call_.destination) +
-                            (((outer * depth_.destinations() + d) * height_.destinations() + h) * width_.destinations() + box.width.first) * inner_ +
-                            box.inner.first;
+                    S* to = static_cast<S*>(call_.destination) + destination_at(outer, d, h, box.width.first) + box.inner.first;
                     if (last && inner == inner_ && depths == last_depths && heights == last_heights) {
                         std::memcpy(to, last, std::size_t(size) * sizeof(S));
                         continue;
@@ -236,8 +233,7 @@ class TruncatedGradient {
         if (rooms.made == std::tuple(outer, z, y, part.first)) return;
         rooms.made = {outer, z, y, part.first};
         const Divisor row = Divisor().times(depth_.axis->divisor(z)).times(height_.axis->divisor(y));
-        const S* from = static_cast<const S*>(call_.source) +
-                        (((outer * depth_.sources() + z) * height_.sources() + y) * width_.sources() + part.first) * inner_ + inner.first;
+        const S* from = source_at<S>(outer, z, y, part.first) + inner.first;
         const auto by = [&](int64_t x) { return row.times(width_.axis->divisor(part.first + x)).template as<double>(); };
         if (rooms.picking) {  // a row is one part
             if (!(rooms.divisors_of == row))
@@ -285,9 +281,6 @@ class TruncatedGradient {
         }
     }
 
-    const AverageCall& call_;
-    const int64_t inner_;
-    const Side depth_, height_, width_;
     const int64_t run_, most_;  // inner elements and columns of a box, at most
 };
 

@@ -42,9 +42,12 @@
 #include "turned.h"
 #if defined(POOLGRAD_FAMILY_AVERAGE)
 #include "rows.h"
+#include "sides.h"
 #include "finish.h"
 #include "groups.h"
 #include "fill.h"
+#include "global.h"
+#include "small.h"
 #include "avg.h"
 #include "copy.h"
 #else

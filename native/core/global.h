@@ -1,0 +1,99 @@
+// Global averages of planes: each plane is summed over depth and height, then kPlanes of them side by side along width.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+template <class S, class A>
+class GlobalAverage : Sides {
+  public:
+    explicit GlobalAverage(const AverageCall& call) : Sides(call, false) {}
+
+    bool usable() const {
+        const auto whole = [](const Side& side) { return side.destinations() == 1 && side.axis->window(0).size() == side.sources(); };
+        return inner_ == 1 && whole(depth_) && whole(height_) && whole(width_) && depth_.sources() <= kBlock && height_.sources() <= kBlock &&
+               width_.sources() <= kBlock && width_.sources() > 1;
+    }
+
+    void run(int64_t traffic) const {
+        constexpr int lanes = kLanes<A>;
+        const int64_t outers = call_.layout.outer, deep = depth_.sources(), high = height_.sources(), wide = width_.sources();
+        const int64_t row = divide_up(wide, lanes) * lanes, plane = deep * high * wide;
+        const S *source = static_cast<const S*>(call_.source), *end = source + outers * plane;
+        const A divisor = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(0)).times(width_.axis->divisor(0)).template as<A>();
+        Tiling tiling{{divide_up(outers, kPlanes<A>), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
+        balance(tiling, call_.workers, plane * kPlanes<A> * int64_t(sizeof(S)));
+        run_boxes(tiling, call_.workers, traffic, kPlanes<A> * row * int64_t(sizeof(A)), [&](const Box& box, std::byte* scratch) {
+            A* sums = reinterpret_cast<A*>(scratch);
+            for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
+                const int64_t first = group * kPlanes<A>, count = std::min<int64_t>(kPlanes<A>, outers - first);
+                const A* from[kPlanes<A>];
+                const bool narrow = deep == 1 && wide <= 3 * lanes && end - source >= (first + kPlanes<A>) * plane + lanes;
+                for (int64_t w = 0; narrow && w < wide; w += lanes) sum_narrow(source + first * plane + w, high, wide, sums + w, row);
+                for (int64_t p = 0; p < kPlanes<A>; ++p) {
+                    from[p] = sums + std::min(p, count - 1) * row;
+                    if (p < count && !narrow) sum_down(source + (first + p) * plane, end, deep, high, wide, sums + p * row);
+                }
+                A totals[kPlanes<A>];
+                S results[kPlanes<A>];
+                sum_along_planes<A>(totals, from, wide, false);
+                sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, kPlanes<A>, DivideSink<A, S>{results, divisor});
+                std::memcpy(static_cast<S*>(call_.destination) + first, results, std::size_t(count) * sizeof(S));
+            }
+        });
+    }
+
+  private:
+    // to <- the sums over height of a register of columns, of kPlanes planes.
+    static void sum_narrow(const S* planes, int64_t high, int64_t wide, A* to, int64_t pitch) {
+        constexpr int lanes = kLanes<A>, together = 4;
+        const int64_t size = high * wide;
+        for (int p = 0; p < kPlanes<A>; p += together, planes += together * size, to += together * pitch) {
+            Vector<A, lanes> total[together];
+            for (int i = 0; i < together; ++i) total[i] = load<A, lanes>(planes + i * size);
+            for (int64_t at = wide; at < size; at += wide)
+                for (int i = 0; i < together; ++i) {
+                    __builtin_prefetch(planes + i * size + at + 4096 / sizeof(S));
+                    total[i] = total[i] + load<A, lanes>(planes + i * size + at);
+                }
+            for (int i = 0; i < together; ++i) store<A, lanes>(to + i * pitch, total[i]);
+        }
+    }
+    // to <- the sums of a plane over depth and height, whole registers of columns, four at a time while there are so many: what lies
+    // beyond its width is read and not used.
+    static void sum_down(const S* plane, const S* end, int64_t deep, int64_t high, int64_t wide, A* to) {
+        constexpr int lanes = kLanes<A>;
+        // The CPU waits for short rows one after the other, and does not foresee parts of long ones.
+        for (int64_t i = 0; wide < 4 * lanes && i < deep * high * wide; i += 64 / int64_t(sizeof(S))) __builtin_prefetch(plane + 2048 / sizeof(S) + i);
+        const auto sum_registers = [&](auto registers, int64_t w, const auto& read) POOLGRAD_LAMBDA {
+            Vector<A, lanes> total[registers()];
+            for (int i = 0; i < registers(); ++i) total[i] = spread<A, lanes>(A(-0.0));
+            const S* from = plane + w;
+            for (int64_t h = 0; h < high; ++h, from += wide) {
+                if (registers() > 1)
+                    for (int i = 0; i < registers() * lanes; i += 64 / int(sizeof(S))) __builtin_prefetch(from + 8 * wide + i);
+                for (int i = 0; i < registers(); ++i) {
+                    Vector<A, lanes> sum = read(from + i * lanes);
+                    for (int64_t d = 1; d < deep; ++d) sum = sum + read(from + d * high * wide + i * lanes);
+                    total[i] = total[i] + sum;
+                }
+            }
+            for (int i = 0; i < registers(); ++i) store<A, lanes>(to + w + i * lanes, total[i]);
+        };
+        const auto whole = [](const S* from) POOLGRAD_LAMBDA { return load<A, lanes>(from); };
+        int64_t w = 0;
+        for (; w + 4 * lanes <= wide; w += 4 * lanes) sum_registers(Constant<4>(), w, whole);
+        // The last plane of all ends with its last register.
+        const bool more = end - plane >= deep * high * wide + lanes;
+        for (; w < wide; w += lanes)
+            if (more)
+                sum_registers(Constant<1>(), w, whole);
+            else
+                sum_registers(Constant<1>(), w, [&](const S* from) POOLGRAD_LAMBDA {
+                    S last[lanes] = {};
+                    std::memcpy(last, from, std::size_t(std::min<int64_t>(lanes, wide - w)) * sizeof(S));
+                    return load<A, lanes>(last);
+                });
+    }
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

@@ -1,0 +1,217 @@
+// Averages of small windows where inner is 1, and the gradients of some: down and across in registers (slide.h).
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+template <class S, class A, bool gradient>
+class SmallWindows : Sides {
+  public:
+    explicit SmallWindows(const AverageCall& call) : Sides(call, gradient) {}
+
+    bool usable() const {
+        if (inner_ != 1 || !width_.axis->rule() || !is_small_window<!gradient>(rule_.stride, rule_.window) || !fills_registers()) return false;
+        if (rule_.window > rule_.input_size || depth_.longest() * height_.longest() > kSlideRows) return false;
+        return !gradient || (rule_.stride < 3 && rule_.window == 3 && divide_up(rule_.window, rule_.stride) <= rule_.output_size && is_covered());
+    }
+
+    void run(int64_t traffic, int64_t result_bytes) {
+        stream_ = result_bytes >= kStreamBytes;
+        Tiling tiling{destinations(), {1, depth_.destinations(), height_.destinations(), std::min(fitting_tile(width_, kColumns), kColumns), 1}};
+        // Planes of the source come back for the next depth: keep those of a box within 512 KiB, in parts alike.
+        if (!depth_.axis->is_identity()) {
+            const int64_t row = std::clamp<int64_t>(width_.sources(), 1, kColumns) * int64_t(sizeof(S));
+            const int64_t down = fitting_tile(height_, std::max<int64_t>(4 + height_.longest(), (512 << 10) / (depth_.longest() * row)));
+            tiling.tile[2] = divide_up(tiling.extent[2], std::max<int64_t>(1, (tiling.extent[2] + down / 2) / down));
+        }
+        balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
+        tile_ = tiling.tile[3];
+        const Rooms measure(*this, nullptr);
+        run_boxes(tiling, call_.workers, traffic, measure.arena.used(), [this](const Box& box, std::byte* scratch) {
+            Rooms rooms(*this, scratch);
+            Writer<S> writer(static_cast<S*>(call_.destination), rooms.staging, staging_size());
+            prepare(rooms, box.width);
+            with_small_window<!gradient>(rule_.stride, rule_.window, [&](auto stride, auto window) {
+                for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer)
+                    planes<decltype(stride)::value, decltype(window)::value>(rooms, writer, box, outer);
+            });
+            writer.finish();
+        });
+    }
+
+  private:
+    static constexpr int64_t kColumns = 4096;  // of a box
+    // Forward: divisors along width, for two products of the others. Gradient: their reciprocals, one row.
+    static constexpr int64_t kFactors = gradient ? 1 : 2;
+
+    // What a destination sums along depth or height.
+    struct Row {
+        Range range;
+        int64_t divisor;        // forward
+        A weights[kSlideRows];  // in a gradient
+    };
+    struct Rooms {
+        Rooms(const SmallWindows& job, std::byte* base) : arena(base) {
+            if (job.stream_) staging = arena.take<S>(job.staging_size() + 2 * kLanes<A>);
+            factors = arena.take<A>(kFactors * job.factors_size());
+            rows = arena.take<Row>(kSlideHeights + 1);
+        }
+        Arena arena;
+        S* staging = nullptr;
+        A* factors;
+        Row* rows;  // of some heights, and of one depth behind
+        Range heights{0, 0};
+        std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // forward: what the factors are made for, depth and height
+        std::size_t oldest = 0;
+    };
+
+    // Whether rows are long enough for small windows to stay in registers; shorter ones are faster turned.
+    bool fills_registers() const {
+        const int64_t least = rule_.stride == 1 ? 7 : rule_.window <= 2 ? 8 : 12;  // quarters of a register
+        return rule_.input_size >= divide_up(least * kLanes<A>, 4);
+    }
+    // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
+    int64_t staging_size() const { return tile_ + 512 / int64_t(sizeof(S)); }
+    int64_t factors_size() const { return tile_ + rule_.window + 2 * kLanes<A>; }
+    void prepare(Rooms& rooms, Range box) const {
+        std::fill_n(rooms.factors, kFactors * factors_size(), A(1));
+        const Range columns = width_.range(box);
+        fill_weights<A>(width_, columns.first, columns.size(), rooms.factors + (columns.first - start(box)));
+    }
+
+    // Destinations of a gradient before the box that share its first group of `stride`.
+    int64_t lead(Range box) const { return (box.first + rule_.before) % rule_.stride; }
+    // The first source of a row's first register. In a gradient by 2 that of the first input that lies in two windows.
+    int64_t start(Range box) const {
+        if (!gradient) return box.first * rule_.stride - rule_.before;
+        return (box.first + rule_.before) / rule_.stride - divide_up(rule_.window, rule_.stride) + 1 + lead(box);
+    }
+
+    template <int stride, int window>
+    POOLGRAD_NOINLINE void planes(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer) const {
+        constexpr int lanes = kLanes<A>;
+        if constexpr (!gradient || window == 3) {
+            const int64_t wide = width_.sources(), high = height_.sources(), count = box.width.size();
+            const RowReader<S, A> reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide,
+                                         start(box.width));
+            const bool one_first = gradient && lead(box.width);
+            const auto nothing = spread<A, lanes>(A(-0.0));
+            // A last register may go beyond its row where what follows is written later, or belongs to nobody.
+            const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
+            const bool rows_follow = count == row, planes_follow = rows_follow && box.height.size() == height_.destinations();
+            const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = rooms.staging;
+            const Range heights = box.height;
+            const Rule* down_rule = height_.axis->rule();
+            const int64_t skips = !gradient && down_rule && down_rule->stride > down_rule->window ? 16 * down_rule->stride * wide : 0;
+            constexpr bool back = gradient && stride == 2;
+            constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
+            const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
+            Row *table = rooms.rows, &along_depth = table[kSlideHeights];
+            for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
+                make_row_of(along_depth, depth_, d);
+                const Range zs = along_depth.range;
+                const int64_t end = streaming       ? INT64_MAX
+                                    : all_follow    ? box.outer.last * space
+                                    : planes_follow ? outer * space + box.depth.last * plane
+                                    : rows_follow   ? outer * space + d * plane + heights.last * row
+                                                    : 0;
+                int64_t at = outer * space + d * plane + heights.first * row + box.width.first;
+                for (int64_t h = heights.first, i = 0; h < heights.last; ++h, ++i, at += row) {
+                    if (i % kSlideHeights == 0) make_rows(rooms, h, std::min(h + kSlideHeights, heights.last)), i = 0;
+                    const Row& along_height = table[i];
+                    const Range ys = along_height.range;
+                    S* to = writer.row(at, count);
+                    if (zs.empty() || ys.empty()) {
+                        std::memset(to, 0, std::size_t(count) * sizeof(S));
+                        continue;
+                    }
+                    const A* factors = gradient ? rooms.factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
+                    const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
+                    for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
+                        __builtin_prefetch(static_cast<const S*>(call_.source) + first + skips + next);
+                    const int64_t whole = at + padded <= end ? count : count / step * step;
+                    const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
+                    const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
+                    const auto make_row = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
+                        const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
+                            auto total = nothing;
+                            for (int y = 0; y < rows; ++y) {
+                                auto sum = nothing;
+                                for (int z = 0; z < planes; ++z) {
+                                    const auto term = read(first + (z * high + y) * wide);
+                                    sum = sum + (gradient ? term * depth_weights[z] : term);
+                                }
+                                total = total + (gradient ? sum * height_weights[y] : sum);
+                            }
+                            return total;
+                        };
+                        const auto column = [=](int64_t k, auto filled) POOLGRAD_LAMBDA {
+                            const auto sum = reader.template column<filled()>(k, inside, nothing, down);
+                            return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
+                        };
+                        const auto put = [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
+                            if constexpr (!gradient) sum = sum / load<A, lanes>(factors + i);
+                            if (i < whole) return store<A, lanes>(to + i, sum);
+                            S rest[lanes];
+                            store<A, lanes>(rest, sum);
+                            std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(S));
+                        };
+                        const auto put_both = [=](int64_t i, auto first, auto second) POOLGRAD_LAMBDA {
+                            if (i < whole) return store_zipped<A, lanes>(to + i, first, second);
+                            S rest[2 * lanes];
+                            store_zipped<A, lanes>(rest, first, second);
+                            std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(S));
+                        };
+                        if constexpr (back)
+                            slide_back<lanes>(count, one_first, reader.whole(inside), column, put_both);
+                        else
+                            slide<stride, window, lanes>(count, reader.whole(inside), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
+                    };
+                    // Numbers of rows that are known to the compiler take a third of the time; these are the most frequent.
+                    constexpr int most = back ? 2 : window, many = most < 4 ? most : 1;
+                    const auto is = [&](int64_t rows, int64_t planes) { return ys.size() == rows && zs.size() == planes; };
+                    if (is(most, 1))
+                        make_row(Constant<most>(), Constant<1>());
+                    else if (is(many, many))
+                        make_row(Constant<many>(), Constant<many>());
+                    else if (back && is(1, 1))
+                        make_row(Constant<1>(), Constant<1>());
+                    else if (back && is(1, many))
+                        make_row(Constant<1>(), Constant<back ? many : 1>());
+                    else
+                        make_row(int(ys.size()), int(zs.size()));
+                }
+            }
+        }
+    }
+    // What a destination sums along depth or height; of heights, all those of planes that are not too high are made once.
+    void make_row_of(Row& row, const Side& side, int64_t destination) const {
+        row.range = side.range(destination);
+        if constexpr (gradient)
+            fill_weights<A>(side, row.range.first, row.range.size(), row.weights);
+        else
+            row.divisor = side.axis->divisor(destination);
+    }
+    void make_rows(Rooms& rooms, int64_t first, int64_t last) const {
+        if (rooms.heights == Range{first, last}) return;
+        rooms.heights = {first, last};
+        for (int64_t h = first; h < last; ++h) make_row_of(rooms.rows[h - first], height_, h);
+    }
+    // The divisors of a row for these of the other axes. Two rows are kept: most windows are whole along height, the others alike.
+    const A* divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
+        std::size_t slot = 0;
+        while (slot < rooms.divided_by.size() && rooms.divided_by[slot] != std::pair(depth, height)) ++slot;
+        const bool known = slot < rooms.divided_by.size();
+        if (!known) slot = rooms.oldest;
+        A* row = rooms.factors + int64_t(slot) * factors_size();
+        if (known) return row;
+        const Divisor divisor = Divisor().times(depth).times(height);
+        for (int64_t i = 0; i < box.size(); ++i) row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<A>();
+        rooms.divided_by[slot] = {depth, height}, rooms.oldest = 1 - slot;
+        return row;
+    }
+
+    int64_t tile_ = 0;
+    bool stream_ = false;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

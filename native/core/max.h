@@ -138,6 +138,22 @@ POOLGRAD_INLINE void largest_of_best(const BestRow<V, C>* rows, int64_t count, i
         count, length, values, [=](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return load<V, lanes()>(rows[t].values + at); }, none);
 }
 
+// A function that is called too rarely to be compiled for each of its callers. Refers to it: it must stay.
+template <class Signature>
+class Reference;
+template <class Result, class... Given>
+class Reference<Result(Given...)> {
+  public:
+    template <class Function>
+    Reference(const Function& function)
+        : function_(&function), call_([](const void* self, Given... given) -> Result { return (*static_cast<const Function*>(self))(given...); }) {}
+    Result operator()(Given... given) const { return call_(function_, given...); }
+
+  private:
+    const void* function_;
+    Result (*call_)(const void*, Given...);
+};
+
 // A row of the source, and the code that its place adds.
 template <class S, class C>
 struct Candidate {

@@ -3,14 +3,42 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// values, codes <- the first maximum of rows of maxima so far.
+// values, codes <- the first maximum of rows of maxima so far, from the index `first` on; values are turned.
 template <bool coded, class V, class C>
-POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t length, V* values, C* codes, bool nan) {
-    if constexpr (!coded)
-        if (!nan) return largest_of_best(rows, count, length, values);
-    if constexpr (coded || std::is_floating_point_v<V>)
-        fold_best<coded>(rows, count, length, values, codes,
-                         [](auto lanes, auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes()>(x, best); });
+POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, int64_t first, int64_t length, bool nan, Turn<V> turn,
+                                    V* values, C* codes) {
+    const auto fold = [&](auto careful, auto terms) POOLGRAD_LAMBDA {
+        BestRow<V, C> few[careful() ? 1 : 3];  // where there are but three, they are kept in registers
+        constexpr bool constant = !std::is_same_v<decltype(terms), int64_t>;
+        if constexpr (constant) std::copy_n(rows, 3, few);
+        const BestRow<V, C>* const all = constant ? few : rows;
+        each_column<V>(length, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+            constexpr int lanes = decltype(lanes_of)::value;
+            Vector<V, lanes> best = load<V, lanes>(all[0].values + first + at);
+            Vector<C, lanes> code{};
+            const auto code_of = [&](int64_t t) POOLGRAD_LAMBDA {
+                return load<C, lanes>(all[t].codes + first + at) + spread<C, lanes>(all[t].add);
+            };
+            if constexpr (coded) code = code_of(0);
+            for (int64_t t = 1; t < terms; ++t) {
+                const Vector<V, lanes> x = load<V, lanes>(all[t].values + first + at);
+                if constexpr (coded || careful()) {
+                    const Mask<V, lanes> mask = careful() ? better<V, lanes>(x, best) : Mask<V, lanes>(x > best);
+                    if constexpr (coded) code = select<C, lanes>(mask, code_of(t), code);
+                    best = careful() ? select<V, lanes>(mask, x, best) : larger<V, lanes>(x, best);
+                } else {
+                    best = larger<V, lanes>(x, best);
+                }
+            }
+            store<V, lanes>(values + at, turn.template turn<lanes>(best));
+            if constexpr (coded) store<C, lanes>(codes + at, code);
+        });
+    };
+    if constexpr (std::is_floating_point_v<V>) {
+        if (nan) return fold(std::true_type(), count);
+        if (count == 3) return fold(std::false_type(), Constant<3>());
+    }
+    fold(std::false_type(), count);
 }
 
 // Values of a row, turned, to another type: back to how they are stored.
@@ -43,7 +71,8 @@ class Best {
         const int64_t inner = side_by_side_ ? kPlanes<V> : space.inner;
         constexpr int64_t room = (8 << 10) / int64_t(sizeof(V));  // elements of a row
         run_ = std::clamp<int64_t>(inner, 1, room);
-        tile_ = std::clamp<int64_t>(room / run_, 1, std::max<int64_t>(1, space.width.output_size()));
+        const int64_t columns = std::max<int64_t>(1, space.width.output_size());
+        tile_ = std::clamp<int64_t>(room / run_, 1, columns);
         line_ = !kPlain<S, V> && rule && !side_by_side_ && run_ == space.inner && inner < 16 && rule->stride <= 8 && rule->window <= 64 &&
                 rule->window <= rule->input_size && tile_ > 1;
         if (lines_.usable()) tile_ = std::min(tile_, lines_.tile());
@@ -61,9 +90,16 @@ class Best {
         shares_height_ = kShares && down && down->stride == 1 && down->window > others && down->window + others <= kRows;
         ring_rows_ = std::min(space.height.longest_window() + (shares_height_ ? others : 0), kRows);
         depth_rows_ = std::min(space.depth.longest_window(), kRows / 2);
-        // Neighbouring blocks of heights share source rows: as high as their planes stay within 256 KiB.
-        const int64_t row = row_size() * int64_t(sizeof(V) + sizeof(C));
-        block_ = depth_rows_ > 1 && !bundled_ ? std::clamp<int64_t>((256 << 10) / (depth_rows_ * row), 4, 32) : 1;
+        constexpr int64_t bytes = int64_t(sizeof(V) + (coded ? sizeof(C) : 0));
+        // Whole rows are read fastest: as long as those kept stay in the second cache, and there are boxes for all workers.
+        if (passes() && !line_ && run_ == space.inner && ring_rows_ > 1) {
+            const int64_t kept = std::min(kKept / (ring_rows_ * bytes) / (depth_rows_ > 1 ? 4 : 1), 2 * room * int64_t(sizeof(V)));
+            const int64_t boxes = call.workers > 1 ? divide_up(4 * call.workers, std::max<int64_t>(1, space.outer)) : 1;
+            const int64_t fewest = divide_up(columns, std::max(tile_, kept / run_)), most = divide_up(columns, tile_);
+            tile_ = divide_up(columns, std::max(fewest, std::min(most, boxes)));
+        }
+        // Neighbouring blocks of heights share source rows: as high as their planes stay there too.
+        block_ = depth_rows_ > 1 && !bundled_ ? std::clamp<int64_t>(kKept / (depth_rows_ * row_size() * bytes), 4, 32) : 1;
     }
 
     static constexpr bool kBundles = std::is_same_v<S, V> && kWords<S, V>;  // compiled only where it needs no code of its own
@@ -71,7 +107,8 @@ class Best {
     int64_t run() const { return side_by_side_ ? 1 : run_; }
     int64_t tile() const { return tile_; }
     int64_t block() const { return block_; }
-    int64_t most() const { return std::max(row_size(), Lines<S, V, C, coded>::kRoom); }  // elements that a sink is given at once
+    // Elements that a sink is given at once.
+    int64_t most() const { return passes() ? piece_size() : std::max(row_size(), Lines<S, V, C, coded>::kRoom); }
     int planes() const { return side_by_side_ ? kPlanes<V> : 1; }
 
     // Where the elements of a window of these sizes lie, from its first one on, and their codes.
@@ -84,14 +121,18 @@ class Best {
     struct Rooms {
         Rooms(const Best& job, Arena& arena) : lines(job.lines_, arena) {
             const int64_t size = job.row_size();
-            ring_values = arena.take<V>(job.ring_rows_ * size), ring_codes = arena.take<C>(job.ring_rows_ * size);
+            ring_values = arena.take<V>(job.ring_rows_ * size), ring_codes = arena.take<C>(coded ? job.ring_rows_ * size : 0);
             ring_holds = arena.take<int64_t>(job.ring_rows_);
             const int64_t planes = job.block_ > 1 ? job.depth_rows_ * job.block_ : 0;
-            plane_values = arena.take<V>(planes * size), plane_codes = arena.take<C>(planes * size);
+            plane_values = arena.take<V>(planes * size), plane_codes = arena.take<C>(coded ? planes * size : 0);
             plane_holds = arena.take<int64_t>(planes);
-            const int64_t together = job.shares_height_ ? Shared::kCount : 1;  // rows of results
-            const int64_t results = job.bundled_ ? job.space_.output_at(1, 0, 0, 0) * kPlanes<V> : together * size;
+            // Rows of results, but pieces of them where they are made pass by pass.
+            const int64_t passed = job.piece_size() * (job.shares_height_ ? Shared::kCount : 1);
+            const int64_t results = job.bundled_ ? job.space_.output_at(1, 0, 0, 0) * kPlanes<V> : job.direct_ ? size : passed;
             values = arena.take<V>(results), codes = arena.take<C>(results), stored = arena.take<S>(job.direct_ ? size : 0);
+            const bool too_long[2] = {job.space_.height.longest_window() > job.ring_rows_, job.space_.depth.longest_window() > job.depth_rows_};
+            for (int i = 0; i < 2; ++i)
+                partial_values[i] = arena.take<V>(too_long[i] ? size : 0), partial_codes[i] = arena.take<C>(too_long[i] ? size : 0);
             const int64_t stride = job.line_ ? job.space_.width.rule()->stride : 1;
             const int64_t line = job.line_ ? ((job.tile_ + 1) * stride + job.space_.width.rule()->window) * job.run_ : 0;
             padded = arena.take<S>(line), phases = arena.take<S>(stride > 1 ? 2 * line : 0);
@@ -100,8 +141,8 @@ class Best {
                 spare_codes = arena.take<C>(results / kPlanes<V>);
         }
         typename Lines<S, V, C, coded>::Rooms lines;
-        V *ring_values, *plane_values, *values, *joined = nullptr;
-        C *ring_codes, *plane_codes, *codes;
+        V *ring_values, *plane_values, *values, *partial_values[2], *joined = nullptr;  // partial: of windows too long for one pass
+        C *ring_codes, *plane_codes, *codes, *partial_codes[2];
         int64_t *ring_holds, *plane_holds;
         S *stored, *padded, *phases, *spare = nullptr;  // spare: room for results of planes that are not there
         C* spare_codes = nullptr;
@@ -112,13 +153,46 @@ class Best {
         Range joined_rows{0, 0};
     };
 
-    // sink(d, h, count, values, codes) for every output row of the box, [width][inner], or `count` of them one after the other: depth by
-    // depth, but for windows of several depths in blocks of heights.
+    // sink(d, h, count, at, length, values, codes) for every output row of the box, [width][inner], or `count` of them one after the other,
+    // or for the elements of a row from `at` on: depth by depth, but for windows of several depths in blocks of heights.
     template <class Sink>
     void rows(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
         if constexpr (!kPlain<S, V>)
             if (lines_.usable()) return as_lines(rooms, outer, box, sink);
         carefully(rooms, outer, box, sink);
+    }
+
+    // Other windows in passes, the last of which writes where the results belong if they are of V: to(d, h, i, at) for some elements of a
+    // row, the i-th of those made together, and then made(d, h, at, length, that place, codes).
+    bool passes() const { return !lines_.usable() && !side_by_side_ && !direct_; }
+    int64_t piece_size() const { return std::min(row_size(), 2 * kPiece); }
+    using To = Reference<V*(int64_t, int64_t, int64_t, int64_t)>;
+    using Made = Reference<void(int64_t, int64_t, int64_t, int64_t, V*, C*)>;
+    void pass(Rooms& rooms, int64_t outer, const Box& box, Turn<V> turn, To to, Made made) const {
+        rooms.outputs = box.width;
+        rooms.joined_plane = {-1, -1};
+        rooms.nan = coded && std::is_floating_point_v<V> && line_;  // a line is not looked at
+        rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
+        if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
+        const int64_t length = box.width.size() * rooms.inner.size();
+        int64_t d = 0, h = 0;
+        const auto place = [&](int64_t i, int64_t at) { return Both{to(d, h + i, i, at), rooms.codes + i * piece_size()}; };
+        const auto done = [&](int64_t i, int64_t at, int64_t count, Both found) { made(d, h + i, at, count, found.values, found.codes); };
+        if (block_ == 1) {
+            for (d = box.depth.first; d < box.depth.last; ++d) {
+                std::fill_n(rooms.ring_holds, ring_rows_, -1);
+                const int64_t z = space_.depth.window(d).first;
+                for (h = box.height.first; h < box.height.last;)
+                    h += along_height(rooms, outer, z, box.height.first, {h, box.height.last}, length, turn, place, done);
+            }
+            return;
+        }
+        for (int64_t first = box.height.first; first < box.height.last; first += block_) {
+            const Range heights{first, std::min(first + block_, box.height.last)};
+            std::fill_n(rooms.plane_holds, depth_rows_ * block_, -1);
+            for (d = box.depth.first; d < box.depth.last; ++d)
+                for (h = heights.first; h < heights.last; ++h) along_depth(rooms, outer, d, h, heights, length, turn, place, done);
+        }
     }
 
     // Windows of few elements are searched in one pass, straight into where the results belong: sink(d, h, outputs, search) for every row
@@ -174,7 +248,8 @@ class Best {
             for (Range heights{box.height.first, 0}; heights.first < box.height.last; heights.first = heights.last) {
                 heights.last = std::min(heights.first + rooms.lines.block, box.height.last);
                 if (lines_.find(rooms.lines, outer, d, heights, box.width))
-                    sink(d, heights.first, heights.size(), rooms.lines.packed.values, rooms.lines.packed.codes);
+                    sink(d, heights.first, heights.size(), int64_t(0), box.width.size() * space_.inner, rooms.lines.packed.values,
+                         rooms.lines.packed.codes);
                 else
                     carefully(rooms, outer, {box.outer, {d, d + 1}, heights, box.width, box.inner}, sink);
             }
@@ -182,43 +257,28 @@ class Best {
 
     template <class Sink>
     void carefully(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
-        rooms.outputs = box.width;
-        rooms.joined_plane = {-1, -1};
-        rooms.nan = false;
-        rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
-        if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
-        const int64_t length = box.width.size() * rooms.inner.size();
         if constexpr (!kPlain<S, V>)
             if (direct_)
                 return straight(rooms, outer, box, [&](int64_t d, int64_t h, Range, const auto& search) {
+                    const int64_t length = box.width.size() * box.inner.size();
                     search(rooms.stored);
                     if (call_.expected || call_.values) store_values(rooms.values, static_cast<const S*>(rooms.stored), length, sign_);
-                    sink(d, h, 1, rooms.values, rooms.codes);
+                    sink(d, h, 1, int64_t(0), length, rooms.values, rooms.codes);
                 });
-        if (block_ == 1) {
-            for (int64_t d = box.depth.first; d < box.depth.last; ++d) {
-                std::fill_n(rooms.ring_holds, ring_rows_, -1);
-                for (Range heights = box.height; !heights.empty();) {
-                    const int64_t z = space_.depth.window(d).first;
-                    const int64_t made = along_height(rooms, outer, z, heights, length, rooms.values, rooms.codes);
-                    for (int64_t i = 0; i < made; ++i, ++heights.first)
-                        sink(d, heights.first, 1, rooms.values + i * row_size(), rooms.codes + i * row_size());
-                }
-            }
-            return;
-        }
-        for (int64_t first = box.height.first; first < box.height.last; first += block_) {
-            const Range heights{first, std::min(first + block_, box.height.last)};
-            std::fill_n(rooms.plane_holds, depth_rows_ * block_, -1);
-            for (int64_t d = box.depth.first; d < box.depth.last; ++d)
-                for (int64_t h = heights.first; h < heights.last; ++h) {
-                    along_depth(rooms, outer, d, h, heights, length);
-                    sink(d, h, 1, rooms.values, rooms.codes);
-                }
-        }
+        pass(
+            rooms, outer, box, as_found(), [&](int64_t, int64_t, int64_t i, int64_t) { return rooms.values + i * piece_size(); },
+            [&](int64_t d, int64_t h, int64_t at, int64_t length, V* values, C* codes) { sink(d, h, 1, at, length, values, codes); });
+    }
+
+    Turn<V> as_found() const {
+        Turn<V> none = sign_;
+        none.mask = 0;
+        return none;
     }
 
     static constexpr int64_t kRows = 64;      // of maxima that are kept, along height; half as many along depth
+    static constexpr int64_t kPiece = coded ? 1024 : 4096;  // elements of a row that are made at once, and up to twice as many
+    static constexpr int64_t kKept = 768 << 10;  // bytes of rows that are kept
     static constexpr int64_t kColumns = 512, kBundle = 1024;  // source columns of planes side by side; of whole planes
     int64_t row_size() const { return tile_ * run_; }
 
@@ -329,27 +389,69 @@ class Best {
         }
     }
 
-    // The first row of outputs, or some, row_size() apart, if they share: returns how many. Rows are folded in portions of the ring's size,
-    // the maxima so far going first into the next portion.
-    int64_t along_height(Rooms& rooms, int64_t outer, int64_t d, Range heights, int64_t length, V* values, C* codes) const {
+    struct Both {
+        V* values;
+        C* codes;
+    };
+    using Place = Reference<Both(int64_t, int64_t)>;
+    using Done = Reference<void(int64_t, int64_t, int64_t, Both)>;
+    // Calls piece(at, length) for all of a row.
+    template <class Piece>
+    static void in_pieces(int64_t length, const Piece& piece) {
+        for (int64_t at = 0, count; at < length; at += count) {
+            count = length - at <= 2 * kPiece ? length - at : kPiece;
+            piece(at, count);
+        }
+    }
+
+    // The first row of outputs, or some if they share: returns how many. to(i, at) tells where the elements of row i from `at` on go, and
+    // done(i, at, length, there) that they are. Rows are folded in portions of the ring's size, the maxima so far going first into the next
+    // portion. `start`: that of the box.
+    int64_t along_height(Rooms& rooms, int64_t outer, int64_t d, int64_t start, Range heights, int64_t length, Turn<V> turn, Place to,
+                         Done done) const {
         BestRow<V, C> rows[kRows + 1];
         if constexpr (kShares) {
             Shared shared;
-            if (shares_height_ && length >= kLanes<V> && shared.find(space_.height, heights)) {
+            // The last few share with some that are there already.
+            const int64_t there = std::max<int64_t>(0, Shared::kCount - heights.size());
+            if (shares_height_ && length >= kLanes<V> && heights.first - there >= start &&
+                shared.find(space_.height, {heights.first - there, heights.last})) {
                 const Range all = shared.all();
                 for (int64_t y = all.first; y < all.last; ++y) rows[y - all.first] = ring_row(rooms, outer, d, y, all.first);
-                if (coded || !rooms.nan) return best_of_shared(shared, rows, length, values, codes), Shared::kCount;
+                if (!rooms.nan) {
+                    in_pieces(length, [&](int64_t at, int64_t count) {
+                        Both places[Shared::kCount];
+                        for (int64_t i = there; i < Shared::kCount; ++i) places[i] = to(i - there, at);
+                        best_of_shared(shared, rows, at, count, turn, int(there), places);
+                        for (int64_t i = there; i < Shared::kCount; ++i) done(i - there, at, count, places[i]);
+                    });
+                    return Shared::kCount - there;
+                }
             }
         }
         const Range window = space_.height.window(heights.first);
-        for (int64_t first = window.first; first < window.last; first += ring_rows_) {
-            int64_t count = 0;
-            if (first != window.first) rows[count++] = {values, codes, C(0)};
-            for (int64_t y = first; y < std::min(first + ring_rows_, window.last); ++y)
-                rows[count++] = ring_row(rooms, outer, d, y, window.first);
-            best_of_best<coded>(rows, count, length, values, codes, rooms.nan);
-        }
+        const auto row = [&](int64_t y) { return ring_row(rooms, outer, d, y, window.first); };
+        fold_portions(rooms, 0, window, ring_rows_, length, turn, row, to, done);
         return 1;
+    }
+    void fold_portions(Rooms& rooms, int which, Range window, int64_t most, int64_t length, Turn<V> turn,
+                       Reference<BestRow<V, C>(int64_t)> row, Place to, Done done) const {
+        BestRow<V, C> rows[kRows + 1];
+        for (int64_t first = window.first; first < window.last; first += most) {
+            int64_t count = 0;
+            const Both partial{rooms.partial_values[which], rooms.partial_codes[which]};
+            if (first != window.first) rows[count++] = {partial.values, partial.codes, C(0)};
+            for (int64_t y = first; y < std::min(first + most, window.last); ++y) rows[count++] = row(y);
+            if (first + most < window.last) {
+                best_of_best<coded>(rows, count, 0, length, rooms.nan, as_found(), partial.values, partial.codes);
+                continue;
+            }
+            in_pieces(length, [&](int64_t at, int64_t pieces) {
+                const Both found = to(0, at);
+                best_of_best<coded>(rows, count, at, pieces, rooms.nan, turn, found.values, found.codes);
+                done(0, at, pieces, found);
+            });
+        }
     }
     BestRow<V, C> ring_row(Rooms& rooms, int64_t outer, int64_t d, int64_t y, int64_t start) const {
         const int64_t place = y % ring_rows_;
@@ -359,40 +461,46 @@ class Best {
         rooms.ring_holds[place] = y;
         return {row, codes, C(uint64_t(y - start) * space_.step[1])};
     }
-    POOLGRAD_NOINLINE void best_of_shared(const Shared& shared, const BestRow<V, C>* rows, int64_t length, V* values, C* codes) const {
+    // Without NaN; those before `there` are not wanted.
+    POOLGRAD_NOINLINE void best_of_shared(const Shared& shared, const BestRow<V, C>* rows, int64_t from, int64_t length, Turn<V> turn,
+                                          int there, const Both* to) const {
         constexpr int lanes = kLanes<V>;
         const int64_t first = shared.all().first;
-        fold_shared<coded>(
-            shared, length, values, codes, row_size(), C(space_.step[1]),
-            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<V, lanes>(rows[y - first].values + at); },
-            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<C, lanes>(rows[y - first].codes + at); },
-            [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes>(x, best); });
+        fold_in_order<coded, V, C>(
+            shared, length, C(space_.step[1]),
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<V, lanes>(rows[y - first].values + from + at); },
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return load<C, lanes>(rows[y - first].codes + from + at); },
+            [&](int64_t at, int i, Vector<V, lanes> best, Vector<C, lanes> code) POOLGRAD_LAMBDA {
+                if (i < there) return;
+                store<V, lanes>(to[i].values + at, turn.template turn<lanes>(best));
+                if constexpr (coded) store<C, lanes>(to[i].codes + at, code);
+            });
     }
 
-    void along_depth(Rooms& rooms, int64_t outer, int64_t d, int64_t h, Range heights, int64_t length) const {
+    void along_depth(Rooms& rooms, int64_t outer, int64_t d, int64_t h, Range heights, int64_t length, Turn<V> turn, Place to,
+                     Done done) const {
         const Range window = space_.depth.window(d);
-        BestRow<V, C> rows[kRows + 1];
-        for (int64_t first = window.first; first < window.last; first += depth_rows_) {
-            int64_t count = 0;
-            if (first != window.first) rows[count++] = {rooms.values, rooms.codes, C(0)};
-            for (int64_t z = first; z < std::min(first + depth_rows_, window.last); ++z) {
+        fold_portions(
+            rooms, 1, window, depth_rows_, length, turn,
+            [&](int64_t z) {
                 const int64_t start = z % depth_rows_ * block_;
+                const auto place = [&](int64_t y, int64_t at) {
+                    const int64_t index = (start + y - heights.first) * row_size() + at;
+                    return Both{rooms.plane_values + index, rooms.plane_codes + index};
+                };
                 if (rooms.plane_holds[start + h - heights.first] != z) {
                     std::fill_n(rooms.ring_holds, ring_rows_, -1);
-                    for (int64_t y = heights.first; y < heights.last;) {
-                        const int64_t place = start + y - heights.first;
-                        const int64_t made = along_height(rooms, outer, z, {y, heights.last}, length,
-                                                          rooms.plane_values + place * row_size(), rooms.plane_codes + place * row_size());
-                        std::fill_n(rooms.plane_holds + place, made, z);
-                        y += made;
-                    }
+                    for (int64_t y = heights.first; y < heights.last;)
+                        y += along_height(
+                            rooms, outer, z, heights.first, {y, heights.last}, length, as_found(),
+                            [&](int64_t i, int64_t at) { return place(y + i, at); },
+                            [](int64_t, int64_t, int64_t, Both) {});
+                    std::fill_n(rooms.plane_holds + start, heights.size(), z);
                 }
-                const int64_t place = start + h - heights.first;
-                rows[count++] = {rooms.plane_values + place * row_size(), rooms.plane_codes + place * row_size(),
-                                 C(uint64_t(z - window.first) * space_.step[0])};
-            }
-            best_of_best<coded>(rows, count, length, rooms.values, rooms.codes, rooms.nan);
-        }
+                const Both row = place(h, 0);
+                return BestRow<V, C>{row.values, row.codes, C(uint64_t(z - window.first) * space_.step[0])};
+            },
+            to, done);
     }
 
     // One source row.
@@ -400,41 +508,59 @@ class Best {
         const S* row = static_cast<const S*>(call_.source) + space_.input_at(outer, d, h, 0) + rooms.inner.first;
         if constexpr (kWords<S, V>)
             if (side_by_side_) return planes_along_width(rooms, outer, d, h, values, codes);
+        const int64_t run = rooms.inner.size();
+        const Range outputs = rooms.outputs, columns = Side{&space_.width, false}.range(outputs);
         if constexpr (!kPlain<S, V>)
             if (line_) return line_along_width(rooms, row, values, codes);
-        const int64_t run = rooms.inner.size();
-        for (int64_t w = rooms.outputs.first; w < rooms.outputs.last; ++w, values += run, codes += run) {
+        const bool shares = kShares && run >= kLanes<V> && space_.width.longest_cover() >= Shared::kCount;
+        // Looked for once, and in the order of memory: after that the row is in the cache.
+        if constexpr (kShares)
+            for (int64_t x = columns.first; x < columns.last && shares && !rooms.nan; x += run == space_.inner ? columns.size() : 1)
+                rooms.nan = has_nan(row + x * space_.inner, run == space_.inner ? columns.size() * run : run);
+        for (int64_t w = outputs.first, count; w < outputs.last; w += count) {
+            const auto to = [&](int64_t output) { return (output - outputs.first) * run; };
             if constexpr (kShares) {
                 Shared shared;
-                if (run >= kLanes<V> && shared.find(space_.width, {w, rooms.outputs.last}) &&
-                    share_width(rooms, shared, row, run, values, codes)) {
-                    constexpr int64_t others = Shared::kCount - 1;
-                    w += others, values += others * run, codes += others * run;
+                // The last few share with some that are there already.
+                const int64_t first = std::max(outputs.first, std::min(w, outputs.last - Shared::kCount));
+                if (shares && !rooms.nan && shared.find(space_.width, {first, outputs.last})) {
+                    share_width(shared, row, run, values + to(first), codes + to(first));
+                    count = first + Shared::kCount - w;
                     continue;
                 }
             }
             const Range window = space_.width.window(w);
-            best(rooms, PitchRows<S>{row + window.first * space_.inner, space_.inner}, window.size(), run, values, codes);
+            // Windows one element apart follow each other in memory as their elements do.
+            for (count = 1; run == space_.inner && w + count < outputs.last; ++count) {
+                const Range next = space_.width.window(w + count);
+                if (next.first != window.first + count || next.last != window.last + count) break;
+            }
+            if (shares && !rooms.nan) count = 1;
+            const PitchRows<S> rows{row + window.first * space_.inner, space_.inner};
+            best(rooms, rows, window.size(), count * run, values + to(w), codes + to(w));
         }
     }
-    // False for values with NaN.
-    POOLGRAD_NOINLINE bool share_width(Rooms& rooms, const Shared& shared, const S* row, int64_t run, V* values, C* codes) const {
+    template <class T>
+    POOLGRAD_NOINLINE static bool has_nan(const T* row, int64_t length) {
+        Odd<V> odd;
+        each_column<V>(length, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+            const auto x = load<V, lanes()>(row + at);
+            odd.template note<lanes()>(unordered<V, lanes()>(x, x));
+        });
+        return odd.seen();
+    }
+    POOLGRAD_NOINLINE void share_width(const Shared& shared, const S* row, int64_t run, V* values, C* codes) const {
         constexpr int lanes = kLanes<V>;
-        if (!coded && rooms.nan) return false;
         const Turn<V> sign = sign_;
         const int64_t inner = space_.inner;
-        Odd<V> odd;
-        fold_shared<coded>(
-            shared, run, values, codes, run, C(space_.step[2]),
-            [&](int64_t at, int64_t x) POOLGRAD_LAMBDA {
-                const Vector<V, lanes> raw = load<V, lanes>(row + x * inner + at);
-                if constexpr (std::is_floating_point_v<V> && !coded) odd.template note<lanes>(unordered<V, lanes>(raw, raw));
-                return sign.template turn<lanes>(raw);
-            },
+        fold_in_order<coded, V, C>(
+            shared, run, C(space_.step[2]),
+            [=](int64_t at, int64_t x) POOLGRAD_LAMBDA { return sign.template turn<lanes>(load<V, lanes>(row + x * inner + at)); },
             [](int64_t, int64_t) POOLGRAD_LAMBDA { return Vector<C, lanes>{}; },
-            [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return better<V, lanes>(x, best); });
-        rooms.nan = odd.seen();
-        return !rooms.nan;
+            [=](int64_t at, int i, Vector<V, lanes> best, Vector<C, lanes> code) POOLGRAD_LAMBDA {
+                store<V, lanes>(values + i * run + at, best);
+                if constexpr (coded) store<C, lanes>(codes + i * run + at, code);
+            });
     }
     template <class Rows>
     POOLGRAD_NOINLINE void best(Rooms& rooms, const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
@@ -449,13 +575,16 @@ class Best {
     POOLGRAD_INLINE void first_of_rows(Rooms& rooms, const Rows& rows, const Code& code_of, int64_t count, int64_t length, V* values,
                                        C* codes) const {
         const Turn<V> sign = sign_;
-        if constexpr (!coded)
+        if constexpr (!coded || few)
             if (!rooms.nan) {
                 Odd<V> odd;
                 const auto largest = [&](auto terms) POOLGRAD_LAMBDA {
-                    fold_largest(
-                        terms, length, values,
-                        [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return sign.template turn<lanes()>(load<V, lanes()>(rows(t) + at)); }, odd);
+                    if constexpr (coded)
+                        first_of_sources<true>(rows, code_of, terms, sign, length, values, codes, odd);
+                    else
+                        fold_largest(
+                            terms, length, values,
+                            [&](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return sign.template turn<lanes()>(load<V, lanes()>(rows(t) + at)); }, odd);
                 };
                 if (few && count == 3)
                     largest(Constant<few ? 3 : 1>());
@@ -463,8 +592,8 @@ class Best {
                     largest(count);
                 rooms.nan = odd.seen();
             }
-        if constexpr (coded || std::is_floating_point_v<V>)
-            if (coded || rooms.nan) best_of_rows<coded>(rows, code_of, count, sign, length, values, codes);
+        if constexpr ((coded && !few) || std::is_floating_point_v<V>)
+            if ((coded && !few) || rooms.nan) best_of_rows<coded>(rows, code_of, count, sign, length, values, codes);
     }
 
     // As many rows are laid side by side at once as there is room for, where they lie one after the other.
@@ -477,6 +606,7 @@ class Best {
             const S* from[kPlanes<V>];
             for (int p = 0; p < kPlanes<V>; ++p) from[p] = first + std::min<int64_t>(p, last) * pitch;
             load_planes<V, S>(rooms.joined, from, columns.size() * rows);
+            if constexpr (coded && std::is_floating_point_v<V>) rooms.nan = rooms.nan || has_nan(rooms.joined, columns.size() * rows * kPlanes<V>);
             rooms.joined_plane = {outer, d}, rooms.joined_rows = {h, h + rows};
         }
         best_of_planes(rooms, rooms.joined + ((h - rooms.joined_rows.first) * columns.size() - columns.first) * kPlanes<V>, values, codes);
@@ -556,7 +686,7 @@ void max_forward_with(const MaxCall& call) {
     const int64_t bytes = divide_up(traffic, tiling.elements());
     tiling.extent[0] = divide_up(tiling.extent[0], best.planes());
     if (space.depth.longest_window() > 1 && !best.bundled())
-        tiling.tile[2] = std::min(tiling.extent[2], std::max<int64_t>(16, best.block()));
+        tiling.tile[2] = std::min(tiling.extent[2], divide_up(16, best.block()) * best.block());
     balance(tiling, call.workers, bytes * best.planes());
     const Turn<V> sign(call, Type<S>());
     using Rooms = typename Best<S, V, C, coded>::Rooms;
@@ -598,17 +728,34 @@ void max_forward_with(const MaxCall& call) {
                     best.bundle(rooms, outer, box, [&](auto... found) { store_group(outer, found...); });
                     continue;
                 }
-            best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, V* values, C* codes) {
+            if constexpr (std::is_same_v<S, V>)
+                if (best.passes()) {
+                    // Streamed pieces go from where they were made.
+                    const auto at = [&](int64_t d, int64_t h, int64_t from) {
+                        return space.output_at(outer, d, h, box.width.first) + box.inner.first + from;
+                    };
+                    V* const results = stream ? nullptr : static_cast<V*>(call.values);
+                    best.pass(
+                        rooms, outer, box, sign,
+                        [&](int64_t d, int64_t h, int64_t i, int64_t from) {
+                            return results ? results + at(d, h, from) : rooms.values + i * best.piece_size();
+                        },
+                        [&](int64_t d, int64_t h, int64_t from, int64_t length, V* values, C* codes) {
+                            if (stream) writer.put(at(d, h, from), values, length);
+                            if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at(d, h, from), codes, length);
+                        });
+                    continue;
+                }
+            best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, int64_t from, int64_t elements, V* values, C* codes) {
                 if constexpr (kWords<S, V>)
                     if (best.planes() > 1) {  // turned back in place
                         store_values(values, values, columns * kPlanes<V>, sign);
                         return store_group(outer, space.output_at(0, d, h, box.width.first), columns, values, codes);
                     }
-                // Whole rows lie one after the other, and whole inner runs.
-                const int64_t rows = columns == space.width.output_size() ? 1 : count, pieces = run == space.inner ? 1 : columns;
-                const int64_t length = count / rows * (columns / pieces) * run;
-                for (int64_t i = 0; i < rows * pieces; ++i) {
-                    const int64_t at = space.output_at(outer, d, h + i / pieces, box.width.first + i % pieces) + box.inner.first;
+                // Whole rows lie one after the other.
+                const int64_t rows = columns == space.width.output_size() ? 1 : count, length = count / rows * elements;
+                for (int64_t i = 0; i < rows; ++i) {
+                    const int64_t at = space.output_at(outer, d, h + i, box.width.first) + box.inner.first + from;
                     if (call.values) store_values(writer.row(at, length), values + i * length, length, sign);
                     if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, codes + i * length, length);
                 }

@@ -26,6 +26,20 @@ bool all_among(const W* codes, int64_t count, int64_t first) {
     return !above.seen();
 }
 
+// Whether bytes all lie in one of a few ranges `length` long; says no where it does not know.
+inline bool all_in_ranges(const uint8_t* codes, int64_t count, const uint8_t* firsts, int ranges, uint8_t length) {
+    constexpr int lanes = kLanes<uint8_t>;
+    if (count < lanes) return false;
+    Odd<uint8_t> outside;
+    for (int64_t next = 0; next < count; next += lanes) {
+        const auto code = load<uint8_t, lanes>(codes + std::min(next, count - lanes));
+        Mask<uint8_t, lanes> inside{};
+        for (int i = 0; i < ranges; ++i) inside |= code - spread<uint8_t, lanes>(firsts[i]) < spread<uint8_t, lanes>(length);
+        outside.note<lanes>(~inside);
+    }
+    return !outside.seen();
+}
+
 template <class S, class V, class C>
 class MaxGradient {
     using A = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>, Accumulator<S>>;
@@ -132,7 +146,9 @@ class MaxGradient {
         }
         if (!from_input_) return;
         // A gather needs all winners of a box at once, a scatter takes them in portions.
-        const int64_t room = std::max<int64_t>(1, kFoundBytes / (tile[4] * planes * call_.winner_bytes));
+        // Portions of several depths share what is found along them: then these are larger, where sums need no room.
+        const int64_t bytes = gather_ || beside || !finder_.passes() || space_.depth.longest_cover() == 1 ? kFoundBytes : 4 * kFoundBytes;
+        const int64_t room = std::max<int64_t>(1, bytes / (tile[4] * planes * call_.winner_bytes));
         if (gather_)
             // Ends at the latest with a single element, which at most kMostTaps outputs cover: fewer than there is room for.
             for (std::size_t i = 1; i < 4;) {
@@ -259,36 +275,39 @@ class MaxGradient {
 
     // Finds the winners of some outputs, and compares the maxima with those expected.
     void find(Rooms& rooms, int64_t group, const Box& outputs) {
-        const int64_t inner = finder_.planes() > 1 ? finder_.planes() : outputs.inner.size();
         for (Range part{outputs.width.first, 0}; part.first < outputs.width.last; part.first = part.last) {
             part.last = std::min(part.first + finder_.tile(), outputs.width.last);
             const Box box{{}, outputs.depth, outputs.height, part, outputs.inner};
-            finder_.rows(*rooms.finder, group, box, [&](int64_t d, int64_t h, int64_t count, const V* values, const C* codes) {
-                for (int64_t i = 0; i < count; ++i)
-                    keep(rooms, group, outputs, d, h + i, part, values + i * part.size() * inner, codes + i * part.size() * inner);
-            });
+            finder_.rows(*rooms.finder, group, box,
+                         [&](int64_t d, int64_t h, int64_t count, int64_t at, int64_t length, const V* values, const C* codes) {
+                             for (int64_t i = 0; i < count; ++i)
+                                 keep(rooms, group, outputs, d, h + i, part.first, at, length, values + i * length, codes + i * length);
+                         });
         }
     }
-    void keep(Rooms& rooms, int64_t group, const Box& outputs, int64_t d, int64_t h, Range part, const V* values, const C* codes) {
+    // Of a row of outputs from `first` on, or of kPlanes side by side, the elements from `at` on.
+    void keep(Rooms& rooms, int64_t group, const Box& outputs, int64_t d, int64_t h, int64_t first, int64_t at, int64_t length,
+              const V* values, const C* codes) {
         const int planes = finder_.planes(), there = int(std::min<int64_t>(planes, space_.outer - group * planes));
-        const int64_t run = outputs.inner.size();
-        const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, part.first); };
+        const int64_t each = planes > 1 ? length / planes : length;
+        const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, first); };
         if constexpr (!kPlain<S, V>)
-            if (planes > 1) store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, part.size(), there, rooms.finder->spare_codes, to);
+            if (planes > 1)
+                store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, each, there, rooms.finder->spare_codes, to);
         if (planes == 1)
-            write_codes<S>(rooms.found, call_.winner_bytes, to(0), codes, part.size() * run);
+            write_codes<S>(rooms.found, call_.winner_bytes, to(0) + at, codes, length);
         for (int p = 0; call_.expected && p < there; ++p)
-            compare(values + (planes > 1 ? p : 0), planes > 1 ? planes : run, planes > 1 ? 1 : run, part.size(),
-                    space_.output_at(group * planes + p, d, h, part.first) + outputs.inner.first);
+            compare(values + (planes > 1 ? p : 0), planes, outputs.inner.size(), at, each,
+                    space_.output_at(group * planes + p, d, h, first) + outputs.inner.first);
     }
-    void compare(const V* values, int64_t pitch, int64_t run, int64_t columns, int64_t at) {
-        if (pitch == run && run == space_.inner && all_expected(values, columns * run, at)) return;
-        for (int64_t w = 0; w < columns; ++w)
-            for (int64_t i = 0; i < run; ++i) {
-                const V expected = load<V, 1>(static_cast<const S*>(call_.expected) + at + w * space_.inner + i);
-                const V found = sign_.template turn<1>(values[w * pitch + i]);
-                if (!(found == expected || (found != found && expected != expected))) bad_.report(at + w * space_.inner + i);
-            }
+    // Elements of a row that begins at `row`, `run` of each column; the values lie `pitch` apart.
+    void compare(const V* values, int64_t pitch, int64_t run, int64_t at, int64_t count, int64_t row) {
+        if (pitch == 1 && run == space_.inner && all_expected(values, count, row + at)) return;
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t index = row + (at + i) / run * space_.inner + (at + i) % run;
+            const V expected = load<V, 1>(static_cast<const S*>(call_.expected) + index), found = sign_.template turn<1>(values[i * pitch]);
+            if (!(found == expected || (found != found && expected != expected))) bad_.report(index);
+        }
     }
 
     bool all_expected(const V* values, int64_t count, int64_t at) const {
@@ -330,6 +349,14 @@ class MaxGradient {
             for (int64_t w = 0; rooms.column_masks && w < rooms.outputs.size(); ++w) rooms.column_masks[w] = rooms.masks[rooms.lengths[w]];
         }
         if (rooms.column_masks && all_in_each(codes, outputs.size(), rooms.column_masks + (outputs.first - rooms.outputs.first))) return true;
+        // Of windows that have several ranges of codes, where these begin.
+        constexpr int most_ranges = 32;
+        uint8_t ranges[most_ranges];
+        int range_count = 0;
+        if (sizeof(W) == 1 && !decode_.small() && decode_.codes() && depth.size() * height.size() <= most_ranges)
+            for (int64_t z = 0; z < depth.size(); ++z)
+                for (int64_t y = 0; y < height.size(); ++y)
+                    ranges[range_count++] = uint8_t(uint64_t(z) * space_.step[0] + uint64_t(y) * space_.step[1]);
         const int64_t before = outputs.first - rooms.outputs.first, *lengths = rooms.lengths + before;
         for (int64_t w = 0, last; w < outputs.size(); w = last) {
             // Windows of the same length have the same codes.
@@ -337,6 +364,8 @@ class MaxGradient {
             const W* row = codes + w * pitch;
             if constexpr (sizeof(W) <= 2)
                 if (all_among(row, (last - w) * run, first_codes(depth.size(), height.size(), lengths[w]))) continue;
+            if constexpr (sizeof(W) == 1)
+                if (range_count && all_in_ranges(row, (last - w) * run, ranges, range_count, uint8_t(lengths[w]))) continue;
             if (decode_.small() && all_in(row, (last - w) * run, rooms.masks[lengths[w]])) continue;
             const uint64_t packed = Decoder::pack_lengths(depth.size(), height.size(), lengths[w]);
             if (!decode_.small() && decode_.all_inside(row, (last - w) * run, [=](int64_t) { return packed; })) continue;
@@ -760,6 +789,19 @@ class MaxGradient {
             }
     }
 
+    // Neighbours never meet, so all sums are read before one is written. No loops: those would keep them in memory.
+    template <class W>
+    POOLGRAD_INLINE static void add_eight(A* sum, const int64_t* offsets, const W* codes, const S* grads) {
+        uint64_t bytes = 0;
+        if constexpr (sizeof(W) == 1) std::memcpy(&bytes, codes, sizeof(bytes));
+        const auto at = [&](int i) POOLGRAD_LAMBDA { return sum + offsets[sizeof(W) == 1 ? W(bytes >> 8 * i) : codes[i]] + i; };
+        const auto added = [&](const A* to, int i) POOLGRAD_LAMBDA { return A(*to + load<A, 1>(grads + i)); };
+        A *const a = at(0), *const b = at(1), *const c = at(2), *const d = at(3);
+        A *const e = at(4), *const f = at(5), *const g = at(6), *const h = at(7);
+        const A sums[8] = {added(a, 0), added(b, 1), added(c, 2), added(d, 3), added(e, 4), added(f, 5), added(g, 6), added(h, 7)};
+        *a = sums[0], *b = sums[1], *c = sums[2], *d = sums[3], *e = sums[4], *f = sums[5], *g = sums[6], *h = sums[7];
+    }
+
     // One output row, its codes all right.
     template <class W>
     void scatter_row(const Rooms& rooms, const Box& box, int64_t d, int64_t h, const W* codes, int64_t pitch, const S* grads,
@@ -816,7 +858,9 @@ class MaxGradient {
                 A* sum = start(w);
                 const W* code = codes + w * pitch;
                 const S* grad = grads + w * space_.inner;
-                for (int64_t i = 0; i < run; ++i) sum[offsets[code[i]] + i] = A(sum[offsets[code[i]] + i] + load<A, 1>(grad + i));
+                int64_t i = 0;
+                for (; i + 8 <= run; i += 8) add_eight(sum + i, offsets, code + i, grad + i);
+                for (; i < run; ++i) sum[offsets[code[i]] + i] = A(sum[offsets[code[i]] + i] + load<A, 1>(grad + i));
             }
         }
         for (int64_t w = std::max(inner_first, inner_last); w < outputs.size(); ++w) checked(w);

@@ -55,16 +55,30 @@ struct Shared {
     Range all() const { return {windows[0].first, windows[kCount - 1].last}; }
 
     // put(at, i, the first maximum of window i) for the registers of a row of at least one: of read(at, element), from which join(one, later
-    // one) chooses.
+    // one) chooses. A cell that is read in turn begins as first(at, element), and next(at, element, it) is the one that follows.
+    template <class V, class Read, class First, class Next, class Join, class Put>
+    POOLGRAD_INLINE void fold(int64_t length, const Read& read, const First& first, const Next& next, const Join& join,
+                              const Put& put) const {
+        for (int64_t place = 0; place < length; place += kLanes<V>) {
+            const int64_t at = std::min(place, length - kLanes<V>);
+            auto cell = first(at, windows[kCount - 1].first);
+            auto common = cell.found;
+            for (int64_t y = windows[kCount - 1].first + 1; y < windows[0].last; ++y)
+                cell = next(at, y, cell), common = join(common, cell.found);
+            from<0>(
+                common, [&](int64_t y) POOLGRAD_LAMBDA { return read(at, y); }, join,
+                [&](int i, const auto& best) POOLGRAD_LAMBDA { put(at, i, best); });
+        }
+    }
     template <class V, class Read, class Join, class Put>
     POOLGRAD_INLINE void fold(int64_t length, const Read& read, const Join& join, const Put& put) const {
-        for (int64_t next = 0; next < length; next += kLanes<V>) {
-            const int64_t at = std::min(next, length - kLanes<V>);
-            const auto element = [&](int64_t y) POOLGRAD_LAMBDA { return read(at, y); };
-            auto common = element(windows[kCount - 1].first);
-            for (int64_t y = windows[kCount - 1].first + 1; y < windows[0].last; ++y) common = join(common, element(y));
-            from<0>(common, element, join, [&](int i, const auto& best) POOLGRAD_LAMBDA { put(at, i, best); });
-        }
+        using Cell = decltype(read(int64_t(0), int64_t(0)));
+        struct Alone {
+            Cell found;
+        };
+        fold<V>(
+            length, read, [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return Alone{read(at, y)}; },
+            [&](int64_t at, int64_t y, const Alone&) POOLGRAD_LAMBDA { return Alone{read(at, y)}; }, join, put);
     }
 
   private:
@@ -109,6 +123,37 @@ POOLGRAD_INLINE void fold_shared(const Shared& shared, int64_t length, V* values
         shared.template fold<V>(
             length, value, [](Vector<V, lanes> best, Vector<V, lanes> x) POOLGRAD_LAMBDA { return larger<V, lanes>(x, best); },
             [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { store<V, lanes>(values + i * pitch + at, best); });
+}
+
+// The same of rows without NaN whose codes ascend: put(at, i, values, codes).
+template <bool coded, class V, class C, class Value, class Code, class Put>
+POOLGRAD_INLINE void fold_in_order(const Shared shared, int64_t length, C step, const Value& value, const Code& code, const Put& put) {
+    constexpr int lanes = kLanes<V>;
+    const auto base = [=](int64_t y) POOLGRAD_LAMBDA { return spread<C, lanes>(C(C(y) * step)); };
+    if constexpr (coded) {
+        struct Cell {
+            Coded<V, C> found;
+            Vector<C, lanes> base;
+        };
+        const auto one = spread<C, lanes>(step);
+        const auto cell = [&](int64_t at, int64_t y, Vector<C, lanes> its_base) POOLGRAD_LAMBDA {
+            return Cell{{value(at, y), code(at, y) + its_base}, its_base};
+        };
+        shared.template fold<V>(
+            length, [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return cell(at, y, base(y)).found; },
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return cell(at, y, base(y)); },
+            [&](int64_t at, int64_t y, const Cell& before) POOLGRAD_LAMBDA { return cell(at, y, before.base + one); },
+            [](const Coded<V, C>& best, const Coded<V, C>& x) POOLGRAD_LAMBDA {
+                return Coded<V, C>{larger<V, lanes>(x.values, best.values), select<C, lanes>(x.values > best.values, x.codes, best.codes)};
+            },
+            [&](int64_t at, int i, const Coded<V, C>& best) POOLGRAD_LAMBDA {
+                put(at, i, best.values, best.codes - base(shared.windows[i].first));
+            });
+    } else {
+        shared.template fold<V>(
+            length, value, [](Vector<V, lanes> best, Vector<V, lanes> x) POOLGRAD_LAMBDA { return larger<V, lanes>(x, best); },
+            [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { put(at, i, best, Vector<C, lanes>{}); });
+    }
 }
 
 template <class S, class V, class C, bool coded>

@@ -1,5 +1,4 @@
-// Planes side by side: rows of several planes become one row whose inner run is the planes, so that short rows and irregular windows of
-// channels-first arrays run as fast as channels-last ones.
+// Planes side by side: rows of several planes become one row whose inner run is the planes.
 #pragma once
 
 namespace poolgrad::POOLGRAD_ISA {
@@ -14,29 +13,25 @@ inline constexpr int kPart = 16 / int(sizeof(A));
 template <class A>
 inline constexpr int kParts = kLanes<A> / kPart<A>;
 
+// Within each part, of its first half (offset 0) or of its second: {a0, b0, a1, b1, ...}.
 template <int offset, class V, std::size_t... i>
 POOLGRAD_INLINE V mix(V a, V b, std::index_sequence<i...>) {
-    // Within each part of 4: {a0, b0, a1, b1} (offset 0) or {a2, b2, a3, b3} (offset 2); of 2: {a0, b0} or {a1, b1}.
     constexpr std::size_t count = sizeof...(i), part = 16 / sizeof(V{}[0]);
     return __builtin_shufflevector(a, b, int(i / part * part + i % part / 2 + offset + (i % 2) * count)...);
-}
-template <int offset, class V, std::size_t... i>
-POOLGRAD_INLINE V mix_pairs(V a, V b, std::index_sequence<i...>) {
-    // {a0, a1, b0, b1} (offset 0) or {a2, a3, b2, b3} (offset 2) within each part of 4.
-    constexpr std::size_t count = sizeof...(i);
-    return __builtin_shufflevector(a, b, int(i / 4 * 4 + i % 2 + offset + (i % 4 / 2) * count)...);
 }
 
 // Transposes the squares of kPart x kPart elements in the parts of kPart registers.
 template <class A>
 POOLGRAD_INLINE void transpose_parts(Vector<A, kLanes<A>>* v) {
+    constexpr int part = kPart<A>;
     constexpr std::make_index_sequence<std::size_t(kLanes<A>)> all;
-    if constexpr (kPart<A> == 2) {
-        const auto low = mix<0>(v[0], v[1], all), high = mix<1>(v[0], v[1], all);
-        v[0] = low, v[1] = high;
-    } else {
-        const auto a = mix<0>(v[0], v[1], all), b = mix<2>(v[0], v[1], all), c = mix<0>(v[2], v[3], all), d = mix<2>(v[2], v[3], all);
-        v[0] = mix_pairs<0>(a, c, all), v[1] = mix_pairs<2>(a, c, all), v[2] = mix_pairs<0>(b, d, all), v[3] = mix_pairs<2>(b, d, all);
+    Vector<A, kLanes<A>> mixed[part];
+    for (int step = 1; step < part; step *= 2) {
+        for (int i = 0; i < part / 2; ++i) {
+            mixed[2 * i] = mix<0>(v[i], v[i + part / 2], all);
+            mixed[2 * i + 1] = mix<part / 2>(v[i], v[i + part / 2], all);
+        }
+        for (int i = 0; i < part; ++i) v[i] = mixed[i];
     }
 }
 
@@ -132,46 +127,5 @@ POOLGRAD_NOINLINE void store_planes(T* const* planes, const A* from, int64_t cou
             for (int p = 0; p < kLanes<A>; ++p) store<A, 1>(planes[p] + i, from[i * kPlanes<A> + p]);
     }
 }
-
-// Result rows of planes side by side, gathered and sent to their planes in longer pieces.
-template <class A, class T>
-class PlaneWriter {
-  public:
-    // `joined` has room for capacity * kPlanes values; so has `staging`, null when results need not go past the caches.
-    PlaneWriter(A* joined, T* staging, T* spare, int64_t capacity) : joined_(joined), staging_(staging), spare_(spare), capacity_(capacity) {}
-
-    // The planes from now on: `count` of them, the first at `first`, the next `pitch` further each.
-    void planes(T* first, int64_t pitch, int count) {
-        flush();
-        destination_ = first, pitch_ = pitch, count_ = count;
-    }
-    // Where to put `length` <= capacity results of each plane, from its index `at` on, before the next call.
-    A* row(int64_t at, int64_t length) {
-        if (at != at_ + filled_ || filled_ + length > capacity_) flush(), at_ = at;
-        filled_ += length;
-        return joined_ + (filled_ - length) * kPlanes<A>;
-    }
-    void flush() {
-        if (!filled_) return;
-        T* to[kPlanes<A>];
-        for (int p = 0; p < kPlanes<A>; ++p)
-            to[p] = p >= count_ ? spare_ : staging_ ? staging_ + p * capacity_ : destination_ + p * pitch_ + at_;
-        if (!staging_)
-            for (int p = 0; p < count_; ++p)
-                for (int64_t i = 0; i < filled_; i += 64 / int64_t(sizeof(T))) __builtin_prefetch(to[p] + i, 1);
-        store_planes<A, T>(to, joined_, filled_);
-        if (staging_) {
-            for (int p = 0; p < count_; ++p) stream_copy(destination_ + p * pitch_ + at_, to[p], filled_, true);
-            stream_fence();
-        }
-        filled_ = 0;
-    }
-
-  private:
-    A* joined_;
-    T *staging_, *spare_, *destination_ = nullptr;
-    int64_t capacity_, pitch_ = 0, at_ = 0, filled_ = 0;
-    int count_ = 0;
-};
 
 }  // namespace poolgrad::POOLGRAD_ISA

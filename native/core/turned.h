@@ -8,20 +8,13 @@ namespace poolgrad::POOLGRAD_ISA {
 template <class Raw>
 POOLGRAD_INLINE void turn_block(Raw* to, int64_t to_pitch, const Raw* from, int64_t from_pitch) {
     constexpr int lanes = kLanes<Raw>, part = kPart<Raw>;
-    constexpr std::make_index_sequence<std::size_t(lanes)> all;
-    Vector<Raw, lanes> rows[part], mixed[part];
+    Vector<Raw, lanes> rows[part];
     for (int i = 0; i < part; ++i) {
         Vector<Raw, part> pieces[kParts<Raw>];
         for (int p = 0; p < kParts<Raw>; ++p) pieces[p] = load<Raw, part>(from + (p * part + i) * from_pitch);
-        rows[i] = join_parts<Raw>(pieces, all);
+        rows[i] = join_parts<Raw>(pieces, std::make_index_sequence<std::size_t(lanes)>());
     }
-    for (int step = 1; step < part; step *= 2) {
-        for (int i = 0; i < part / 2; ++i) {
-            mixed[2 * i] = mix<0>(rows[i], rows[i + part / 2], all);
-            mixed[2 * i + 1] = mix<part / 2>(rows[i], rows[i + part / 2], all);
-        }
-        for (int i = 0; i < part; ++i) rows[i] = mixed[i];
-    }
+    transpose_parts<Raw>(rows);
     for (int i = 0; i < part; ++i) store<Raw, lanes>(to + i * to_pitch, rows[i]);
 }
 

@@ -171,7 +171,7 @@ class Best {
     void pass(Rooms& rooms, int64_t outer, const Box& box, Turn<V> turn, To to, Made made) const {
         rooms.outputs = box.width;
         rooms.joined_plane = {-1, -1};
-        rooms.nan = coded && std::is_floating_point_v<V> && line_;  // a line is not looked at
+        rooms.nan = coded && std::is_floating_point_v<V> && (line_ || !kShares);  // these are not looked at
         rooms.inner = side_by_side_ ? Range{0, kPlanes<V>} : box.inner;
         if (line_) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
         const int64_t length = box.width.size() * rooms.inner.size();
@@ -565,7 +565,8 @@ class Best {
     template <class Rows>
     POOLGRAD_NOINLINE void best(Rooms& rooms, const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
         const C step = C(space_.step[2]);
-        constexpr bool few = std::is_same_v<Rows, PitchRows<S>>;  // three in a row are worth code of their own
+        // Three in a row are worth code of their own; so are winners of floats without NaN.
+        constexpr bool few = std::is_same_v<Rows, PitchRows<S>> && (!coded || kShares);
         first_of_rows<few>(rooms, rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, length, values, codes);
     }
 

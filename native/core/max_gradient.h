@@ -790,11 +790,8 @@ class MaxGradient {
     }
 
     // Neighbours never meet, so all sums are read before one is written. No loops: those would keep them in memory.
-    template <class W>
-    POOLGRAD_INLINE static void add_eight(A* sum, const int64_t* offsets, const W* codes, const S* grads) {
-        uint64_t bytes = 0;
-        if constexpr (sizeof(W) == 1) std::memcpy(&bytes, codes, sizeof(bytes));
-        const auto at = [&](int i) POOLGRAD_LAMBDA { return sum + offsets[sizeof(W) == 1 ? W(bytes >> 8 * i) : codes[i]] + i; };
+    POOLGRAD_INLINE static void add_eight(A* sum, const int64_t* offsets, const uint8_t* codes, const S* grads) {
+        const auto at = [&](int i) POOLGRAD_LAMBDA { return sum + offsets[codes[i]] + i; };
         const auto added = [&](const A* to, int i) POOLGRAD_LAMBDA { return A(*to + load<A, 1>(grads + i)); };
         A *const a = at(0), *const b = at(1), *const c = at(2), *const d = at(3);
         A *const e = at(4), *const f = at(5), *const g = at(6), *const h = at(7);
@@ -859,7 +856,8 @@ class MaxGradient {
                 const W* code = codes + w * pitch;
                 const S* grad = grads + w * space_.inner;
                 int64_t i = 0;
-                for (; i + 8 <= run; i += 8) add_eight(sum + i, offsets, code + i, grad + i);
+                if constexpr (sizeof(W) == 1)
+                    for (; i + 8 <= run; i += 8) add_eight(sum + i, offsets, code + i, grad + i);
                 for (; i < run; ++i) sum[offsets[code[i]] + i] = A(sum[offsets[code[i]] + i] + load<A, 1>(grad + i));
             }
         }

@@ -35,15 +35,15 @@ class Average : Sides {
         for (int64_t size : {call_.layout.outer, depth_.sources(), height_.sources(), width_.sources(), inner_}) read *= double(size);
         const int64_t traffic = int64_t(std::min(read, 0x1p60)) + result_bytes;
         if constexpr (gradient)
-            if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic, result_bytes);
+            if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic);
         if constexpr (!gradient && !integers)
             if (GlobalAverage<S, A> global(call_); global.usable()) return global.run(traffic);
         if constexpr (!integers)
-            if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic, result_bytes);
+            if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic);
         if (turns() && run_turned(call_, gradient, [](const AverageCall& part) { Average(part).run(); })) return;
         plan(tiling);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
-        stream_ = !integers && result_bytes >= kStreamBytes;
+        stream_ = !integers && is_streamed(traffic);
         tile_ = tiling.tile[3];
         const Rooms measure(*this, nullptr);
         run_boxes(tiling, call_.workers, traffic, measure.arena.used(),
@@ -77,7 +77,7 @@ class Average : Sides {
         const bool by_three = !integers && across_ == Across::runs && regular_ && run_ == inner_ && inner_ >= kLanes<A> &&
                               rule_.window == 3 && (!gradient || is_covered());
         back_ = gradient && by_three && rule_.stride == 2 && height_.longest() <= 2;
-        three_ = by_three && rule_.stride == 1 && height_.longest() <= 3;
+        three_ = by_three && (rule_.stride == 1 || (!gradient && rule_.stride == 2)) && height_.longest() <= 3;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
         // With a pass over depth, planes of the source come back for the next depth: keep those of a box within 512 KiB.
@@ -299,33 +299,35 @@ class Average : Sides {
             }
         }
     }
-    // Terms are read where they lie, four registers of each.
+    // Terms are read where they lie, four registers of each, column by column: of several runs of one row at once the CPU foresees none.
     POOLGRAD_NOINLINE void direct_run(const Rooms& rooms, const S* source, const int64_t* terms, A divisor, T* to) const {
-        constexpr int lanes = kLanes<A>;
+        constexpr int lanes = kLanes<A>, many = 4 * lanes;
         const int64_t run = rooms.inner.size(), row_pitch = width_.sources() * inner_, plane_pitch = height_.sources() * row_pitch;
         const int64_t planes = terms[0], rows = terms[1], columns = terms[2];
-        const auto nothing = spread<A, lanes>(A(-0.0));
-        const auto part = [&](auto registers, int64_t at) POOLGRAD_LAMBDA {
-            Vector<A, lanes> total[registers()];
-            for (int u = 0; u < registers(); ++u) total[u] = nothing;
-            for (int64_t x = 0; x < columns; ++x) {
-                Vector<A, lanes> column[registers()];
-                for (int u = 0; u < registers(); ++u) column[u] = nothing;
+        A* const so_far = rooms.rows;
+        // Adds some columns to what is there so far of the registers from `at` on.
+        const auto part = [&](auto registers, int64_t at, Range xs) POOLGRAD_LAMBDA {
+            using Cells = Registers<A, registers()>;
+            auto total = xs.first ? Cells::read(so_far + at) : Cells::all(A(-0.0));
+            for (int64_t x = xs.first; x < xs.last; ++x) {
+                auto column = Cells::all(A(-0.0));
                 for (int64_t y = 0; y < rows; ++y) {
                     const S* term = source + at + x * inner_ + y * row_pitch;
-                    Vector<A, lanes> sum[registers()];
-                    for (int u = 0; u < registers(); ++u) sum[u] = load<A, lanes>(term + u * lanes);
-                    for (int64_t z = 1; z < planes; ++z)
-                        for (int u = 0; u < registers(); ++u) sum[u] = sum[u] + load<A, lanes>(term + z * plane_pitch + u * lanes);
-                    for (int u = 0; u < registers(); ++u) column[u] = column[u] + sum[u];
+                    auto sum = Cells::read(term);
+                    for (int64_t z = 1; z < planes; ++z) sum = sum + Cells::read(term + z * plane_pitch);
+                    column = column + sum;
                 }
-                for (int u = 0; u < registers(); ++u) total[u] = total[u] + column[u];
+                total = total + column;
             }
-            for (int u = 0; u < registers(); ++u) store<A, lanes>(to + at + u * lanes, total[u] / spread<A, lanes>(divisor));
+            if (xs.last < columns)
+                total.write(so_far + at);
+            else
+                (total / divisor).write(to + at);
         };
-        int64_t at = 0;
-        for (; at + 4 * lanes <= run; at += 4 * lanes) part(Constant<4>(), at);
-        for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
+        const int64_t whole = run / many * many;
+        for (int64_t x = 0; x < columns; ++x)
+            for (int64_t at = 0; at < whole; at += many) part(Constant<4>(), at, {x, x + 1});
+        for (int64_t at = whole; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes), {0, columns});
     }
 
     // ---- along width, inner long ----
@@ -409,8 +411,9 @@ class Average : Sides {
         for (; at + 4 * lanes <= run; at += 4 * lanes) part(Constant<4>(), at);
         for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
     }
-    // Windows of 3 by 1, or their gradient: every column is read once, a sum of up to three rows, and the last three make a result.
-    template <int rows, class From>
+    // Windows of 3 by 1 or by 2, or the gradient of those by 1: every column is read once, a sum of up to three rows, and the last three
+    // make a result.
+    template <int rows, int stride, class From>
     POOLGRAD_NOINLINE void three_runs(const Rooms& rooms, const From* const* from, const A* weights, int64_t ahead, Range box,
                                       T* to) const {
         constexpr int lanes = kLanes<A>;
@@ -421,8 +424,9 @@ class Average : Sides {
                 const bool there = q >= rooms.columns.first && q < rooms.columns.last;
                 const int64_t first = there ? (q - rooms.columns.first) * run + at : 0;
                 // What the next row of results will read: the CPU does not foresee parts of rows.
-                const From* below = from[rows - 1] + ahead + first;
-                for (int u = 0; u < registers() * lanes; u += 64 / int(sizeof(From))) __builtin_prefetch(below + u, 0, 2);
+                const From* below = from[rows - 1] + first;
+                for (int i = 1; i <= stride; ++i)
+                    for (int u = 0; u < registers() * lanes; u += 64 / int(sizeof(From))) __builtin_prefetch(below + i * ahead + u, 0, 2);
                 for (int u = 0; u < registers(); ++u) {
                     if (!there) {
                         column[u] = spread<A, lanes>(A(-0.0));
@@ -438,14 +442,16 @@ class Average : Sides {
                 }
             };
             Cell before[registers()], now[registers()], next[registers()];
-            read(before, first), read(now, first + 1);
+            read(before, first);
+            if constexpr (stride == 1) read(now, first + 1);
             for (int64_t i = 0; i < box.size(); ++i) {
-                read(next, first + 2 + i);
+                if constexpr (stride == 2) read(now, first + 2 * i + 1);
+                read(next, first + stride * i + 2);
                 for (int u = 0; u < registers(); ++u) {
                     auto sum = before[u] + now[u] + next[u];
                     if constexpr (!gradient) sum = sum / spread<A, lanes>(rooms.width_factors[i]);
                     store<A, lanes>(to + i * run + at + u * lanes, sum);
-                    before[u] = now[u], now[u] = next[u];
+                    before[u] = stride == 1 ? now[u] : next[u], now[u] = next[u];
                 }
             }
         };
@@ -459,8 +465,12 @@ class Average : Sides {
             A weights[3] = {A(1), A(1), A(1)};
             const int64_t pitch = width_.sources() * inner_;
             const auto make = [&](auto rows, const auto* const* sources) {
-                if (!back_) return three_runs<rows()>(rooms, sources, weights, depth_trivial_ ? pitch : 0, box, to);
-                if constexpr (gradient && rows() <= 2) back_runs<rows()>(rooms, sources, weights, box, to);
+                const int64_t ahead = depth_trivial_ ? pitch : 0;
+                if (rule_.stride == 1) return three_runs<rows(), 1>(rooms, sources, weights, ahead, box, to);
+                if constexpr (!gradient)
+                    three_runs<rows(), 2>(rooms, sources, weights, ahead, box, to);
+                else if constexpr (rows() <= 2)
+                    back_runs<rows()>(rooms, sources, weights, box, to);
             };
             const A* row = from.row;
             if (!depth_trivial_) return make(Constant<1>(), &row);
@@ -881,7 +891,7 @@ class Average : Sides {
     bool stream_ = false;
     bool shifted_ = false;       // lines with stride 1
     bool back_ = false;          // a gradient of windows of 3 by 2, inner long
-    bool three_ = false;         // windows of 3 by 1, inner long
+    bool three_ = false;         // windows of 3 by 1, forward also by 2, inner long
     int planes_ = 1;         // destination planes made together
     int64_t ring_rows_ = 0;  // of sums over depth, for each of these; 0 when depth or height has nothing to sum
     int64_t run_ = 1;        // inner elements of a box

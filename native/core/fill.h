@@ -26,8 +26,8 @@ class Fill : Sides {
         return inner_ > 1 || rows || call_.layout.outer < kPlanes<A> / 2 || width_.sources() == 1;
     }
 
-    void run(int64_t traffic, int64_t result_bytes) {
-        stream_ = result_bytes >= kStreamBytes;
+    void run(int64_t traffic) {
+        stream_ = is_streamed(traffic);
         if (is_whole(depth_) && is_whole(height_) && is_whole(width_)) return repeat(traffic);
         const int64_t across = std::min(width_.destinations(), runs_ ? kColumns : kElements / inner_);
         Tiling tiling{destinations(), {1, depth_.destinations(), std::min(height_.destinations(), kHeights), across, std::min(inner_, kElements)}};

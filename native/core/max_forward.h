@@ -82,8 +82,9 @@ class Best {
             tile_ = std::min(tile_, fitting_tile(Side{&space.width, false}, kColumns));
         // Windows that do not overlap share nothing, and of small ones it is not worth it: they are searched in one pass.
         const auto apart = [](const Axis& axis) { return axis.longest_cover() == 1; };
-        direct_ = !kPlain<S, V> && !line_ && !side_by_side_ &&
-                  elements <= (apart(space.depth) && apart(space.height) && apart(space.width) ? kDirect : kDirectOverlapping);
+        const bool all_apart = apart(space.depth) && apart(space.height) && apart(space.width);
+        direct_ = !kPlain<S, V> && !line_ && !side_by_side_ && elements <= (all_apart ? kDirect : kDirectOverlapping);
+        by_runs_ = all_apart && sign_.mask == 0 && run_ * int64_t(sizeof(S)) >= 512;
         if (rule) whole_last_ = (rule->input_size + rule->before - rule->window) / rule->stride + 1;
         constexpr int64_t others = Shared::kCount - 1;
         const Rule* down = space.height.rule();
@@ -340,6 +341,11 @@ class Best {
             best.put(values + at, codes + at, sign);
         };
         for (; windows > 0; --windows, from += step, values += run, codes += run) {
+            if constexpr (!coded && !careful)
+                if (by_runs_ && count > 1) {
+                    fold_runs(from, terms, count, run, values, odd);
+                    continue;
+                }
             int64_t at = 0;
             if constexpr (coded || !careful)
                 for (; at + 4 * lanes <= run; at += 4 * lanes) fold(Constant<lanes>(), Constant<4>(), at);
@@ -351,6 +357,19 @@ class Best {
                 for (; at < run; ++at) fold(Constant<1>(), Constant<1>(), at);
         }
         return !odd.seen();
+    }
+
+    // Values that need no turn, of windows that share nothing, one long run after the other: of several at once the CPU foresees none.
+    POOLGRAD_INLINE void fold_runs(const S* from, const int64_t* terms, int count, int64_t run, S* values, Odd<V>& odd) const {
+        for (int t = 1; t < count; ++t) {
+            const S *before = t == 1 ? from : values, *term = from + terms[t];
+            each_column<V>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                constexpr int lanes = decltype(lanes_of)::value;
+                const auto best = load<V, lanes>(before + at), x = load<V, lanes>(term + at);
+                if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(x, best));
+                store<V, lanes>(values + at, larger<V, lanes>(x, best));
+            });
+        }
     }
 
     // The lists for whole and for clipped windows are kept.
@@ -660,7 +679,7 @@ class Best {
     const MaxSpace& space_;
     const Turn<V> sign_;
     Lines<S, V, C, coded> lines_;
-    bool bundled_, side_by_side_, line_, direct_, shares_height_;
+    bool bundled_, side_by_side_, line_, direct_, by_runs_, shares_height_;
     int64_t whole_last_ = 0;  // behind the last window of width that is not clipped at its end
     int64_t run_, tile_, ring_rows_, depth_rows_, block_;
 };
@@ -691,8 +710,9 @@ void max_forward_with(const MaxCall& call) {
     balance(tiling, call.workers, bytes * best.planes());
     const Turn<V> sign(call, Type<S>());
     using Rooms = typename Best<S, V, C, coded>::Rooms;
-    // A row, or several one after the other, at most; and what does not fill a line.
-    const bool stream = call.values && best.planes() == 1 && space.outputs() * int64_t(sizeof(S)) >= kStreamBytes;
+    // A row, or several one after the other, at most; and what does not fill a line. Results that fit the caches are not streamed: they are
+    // few beside what is read.
+    const bool stream = call.values && best.planes() == 1 && space.outputs() * int64_t(sizeof(S)) >= 32 << 20;
     const int64_t staged = stream ? best.most() + 512 : 0;
     Arena measure(nullptr);
     Rooms(best, measure);

@@ -72,7 +72,7 @@ class MaxGradient {
         const int64_t traffic = result_bytes * (from_input_ ? 2 : 1) + space_.outputs() * (int64_t(sizeof(S)) + call_.winner_bytes);
         tiling.extent[0] = divide_up(tiling.extent[0], planes);
         balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes, gather_ ? 4 : taps() > kMostTaps ? 1 : 2);
-        stream_ = result_bytes >= (gather_ ? kStreamBytes : kScatterStreamBytes);
+        stream_ = gather_ ? is_streamed(traffic) : result_bytes >= kScatterStreamBytes;
         tile_ = tiling.tile;
         reached_ = reaching(width_(), tile_[3]);
         // Small boxes of large results are summed beside them too, and then streamed.
@@ -466,14 +466,15 @@ class MaxGradient {
             if (first >= last) continue;
             zero_until(first);
             done = last;
-            each_column<Own>(run, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
-                const auto code = load<OwnCode, lanes()>(tap->bytes + (x - ws.first) * run + at);
-                const auto grad = lone<lanes()>(tap->grads + (x - ws.first) * run + at);
-                C here = C(tap->base + C(uint64_t(first - start) * space_.step[2]));
-                auto* there = reinterpret_cast<Own*>(to) + (first - box.width.first) * run + at;
-                for (int64_t w = first; w < last; ++w, there += run, here = C(here + space_.step[2]))
-                    store<Own, lanes()>(there, lone_if<lanes()>(code, here, grad));
-            });
+            // Run by run, as they lie: of several at once the CPU foresees none.
+            for (int64_t w = first; w < last; ++w) {
+                const C here = C(tap->base + C(uint64_t(w - start) * space_.step[2]));
+                auto* there = reinterpret_cast<Own*>(to) + (w - box.width.first) * run;
+                each_column<Own>(run, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+                    const auto code = load<OwnCode, lanes()>(tap->bytes + (x - ws.first) * run + at);
+                    store<Own, lanes()>(there + at, lone_if<lanes()>(code, here, lone<lanes()>(tap->grads + (x - ws.first) * run + at)));
+                });
+            }
         }
         zero_until(box.width.last);
     }

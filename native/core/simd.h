@@ -297,6 +297,34 @@ POOLGRAD_INLINE void stream_fence() {
 #endif
 }
 
+// Several neighbouring registers. (An array of them would be kept in memory.)
+template <class A, int many>
+struct Registers {
+    static constexpr int lanes = kLanes<A>;
+    Vector<A, lanes> first;
+    Registers<A, many - 1> others;
+
+    static POOLGRAD_INLINE Registers all(A value) { return {spread<A, lanes>(value), Registers<A, many - 1>::all(value)}; }
+    template <class S>
+    static POOLGRAD_INLINE Registers read(const S* from) {
+        return {load<A, lanes>(from), Registers<A, many - 1>::read(from + lanes)};
+    }
+    template <class S>
+    POOLGRAD_INLINE void write(S* to) const {
+        store<A, lanes>(to, first), others.write(to + lanes);
+    }
+    POOLGRAD_INLINE Registers operator+(const Registers& more) const { return {first + more.first, others + more.others}; }
+    POOLGRAD_INLINE Registers operator/(A by) const { return {first / spread<A, lanes>(by), others / by}; }
+};
+template <class A>
+struct Registers<A, 0> {
+    static POOLGRAD_INLINE Registers all(A) { return {}; }
+    static POOLGRAD_INLINE Registers read(const void*) { return {}; }
+    POOLGRAD_INLINE void write(void*) const {}
+    POOLGRAD_INLINE Registers operator+(const Registers&) const { return {}; }
+    POOLGRAD_INLINE Registers operator/(A) const { return {}; }
+};
+
 // Calls body(Constant<lanes>, index) over a row: whole registers, the last overlapping the one before; rows shorter than a register lane
 // by lane. The body must not mind doing an element twice.
 template <class T, class Body>

@@ -14,8 +14,8 @@ class SmallWindows : Sides {
         return !gradient || (rule_.stride < 3 && rule_.window == 3 && divide_up(rule_.window, rule_.stride) <= rule_.output_size && is_covered());
     }
 
-    void run(int64_t traffic, int64_t result_bytes) {
-        stream_ = result_bytes >= kStreamBytes;
+    void run(int64_t traffic) {
+        stream_ = is_streamed(traffic);
         Tiling tiling{destinations(), {1, depth_.destinations(), height_.destinations(), std::min(fitting_tile(width_, kColumns), kColumns), 1}};
         // Planes of the source come back for the next depth: keep those of a box within 512 KiB, in parts alike.
         if (!depth_.axis->is_identity()) {

@@ -177,9 +177,9 @@ void lay_row(T* to, const T* const* rows, int64_t lead, int64_t count, int64_t s
     for (int64_t i = 0; i < count - groups * stride; ++i) to = repeat(to, starts[i] + groups * unit, 1, unit);
 }
 
-// Results of this size and more go past the caches. That they fit the L3 does not make plain stores faster: these read what they
-// replace first. At 10 MiB streaming took 0.9 to 1.4 of their time, at 18 to 24 MiB 0.65 to 1.
-inline constexpr int64_t kStreamBytes = 12 << 20;
+// Whether results go past the caches: those of calls that read and write so many bytes that nobody would find them there. Of smaller ones
+// plain stores are faster, up to twice.
+inline bool is_streamed(int64_t traffic) { return traffic >= 36 << 20; }
 
 // Results on their way to memory. Plain: rows are written in place. Streaming: rows gather in a small buffer and leave it in whole
 // cache lines past the caches, which spares reading the destination first.

@@ -174,7 +174,7 @@ class Turning {
     void give(const Turned& array, const Strip& strip, Range planes, const std::byte* scratch, std::byte* staging) const {
         const int64_t plane = plane_[array.output], slice = slice_[array.output], elements = strip.written.size() * slice;
         const int64_t before = (strip.written.first - (array.output ? strip.outputs.first : strip.part.start)) * slice;
-        const bool streams = layout_.outer * plane * array.bytes >= kStreamBytes;
+        const bool streams = is_streamed(traffic_);
         with_raw(array.bytes, [&](auto raw) {
             using Raw = decltype(raw);
             const int64_t all = planes.size();

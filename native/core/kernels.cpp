@@ -134,11 +134,30 @@ static int64_t with_signed(Kind kind, const Function& function) {
             return function(type);
     });
 }
+// Whether integers of 8 and 16 bits are compared in lanes of their own size: rows must fill registers of these, and their codes must fit,
+// also those of windows along width that are counted from before the row's start.
+template <class S>
+static bool stays_small(const MaxCall& call) {
+    const Axis& width = *call.layout.axes[2];
+    const Rule* rule = width.rule();
+    const int64_t inner = call.layout.inner;
+    const bool fills = inner >= kLanes<S> || (inner < 16 && rule && double(inner) * double(width.input_size()) >= 2 * kLanes<S>);
+    if (!call.winners && !call.grad) return fills;
+    double last_code = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const Axis& axis = *call.layout.axes[i];
+        const int64_t window = i == 2 && rule ? std::min(rule->window, rule->input_size) : axis.reach();
+        last_code += double(call.layout.code_step[i]) * double(window - 1);
+    }
+    return fills && call.winner_bytes <= int(sizeof(S)) && last_code <= double(std::numeric_limits<std::make_unsigned_t<S>>::max());
+}
 // Calls function(S, V, C); codes beyond 32 bits need 64-bit lanes.
 template <class Function>
 static int64_t with_types(const MaxCall& call, const Function& function) {
     return with_signed(call.kind, [&](auto type) -> int64_t {
         using S = TypeOf<decltype(type)>;
+        if constexpr (std::is_integral_v<S> && sizeof(S) < 4)
+            if (stays_small<S>(call)) return function(type, type, Type<std::make_unsigned_t<S>>());
         using Small = Compute<S, false>;
         using Wide = Compute<S, true>;
         if (call.winner_bytes <= 4) return function(type, Type<typename Small::V>(), Type<typename Small::C>());

@@ -125,7 +125,7 @@ POOLGRAD_INLINE void fold_best(const BestRow<V, C>* rows, int64_t count, int64_t
         count, length, values, codes,
         [=](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA { return load<V, lanes()>(rows[t].values + at); },
         [=](auto lanes, int64_t t, int64_t at) POOLGRAD_LAMBDA {
-            return load<C, lanes()>(rows[t].codes + at) + spread<C, lanes()>(rows[t].add);
+            return Vector<C, lanes()>(load<C, lanes()>(rows[t].codes + at) + spread<C, lanes()>(rows[t].add));
         },
         wins);
 }
@@ -285,15 +285,16 @@ bool all_in_each(const W* codes, int64_t count, const uint32_t* masks) {
 }
 
 // Calls function(typed pointer) for codes stored in 1, 2, 4 or 8 bytes. Codes of 8 are computed in 8, the others in as many as the
-// values take (at least 4), and only what can occur is compiled.
+// values take, and only what can occur is compiled.
 template <class C, class S, class Function>
 void visit_winners(const void* winners, int bytes, const Function& function) {
     if constexpr (sizeof(C) == 8)
         if (bytes == 8) return function(static_cast<const uint64_t*>(winners));
-    if constexpr (sizeof(C) == 4 || sizeof(S) == 8) {
-        if (bytes == 1) return function(static_cast<const uint8_t*>(winners));
-        if (bytes == 2) return function(static_cast<const uint16_t*>(winners));
-        return function(static_cast<const uint32_t*>(winners));
+    if constexpr (sizeof(C) <= 4 || sizeof(S) == 8) {
+        if (sizeof(C) == 1 || bytes == 1) return function(static_cast<const uint8_t*>(winners));
+        if constexpr (sizeof(C) > 1)
+            if (sizeof(C) == 2 || bytes == 2) return function(static_cast<const uint16_t*>(winners));
+        if constexpr (sizeof(C) > 2) return function(static_cast<const uint32_t*>(winners));
     }
 }
 

@@ -17,7 +17,7 @@ POOLGRAD_NOINLINE void best_of_best(const BestRow<V, C>* rows, int64_t count, in
             Vector<V, lanes> best = load<V, lanes>(all[0].values + first + at);
             Vector<C, lanes> code{};
             const auto code_of = [&](int64_t t) POOLGRAD_LAMBDA {
-                return load<C, lanes>(all[t].codes + first + at) + spread<C, lanes>(all[t].add);
+                return Vector<C, lanes>(load<C, lanes>(all[t].codes + first + at) + spread<C, lanes>(all[t].add));
             };
             if constexpr (coded) code = code_of(0);
             for (int64_t t = 1; t < terms; ++t) {
@@ -789,12 +789,6 @@ void max_forward_with(const MaxCall& call) {
 template <class S, class V, class C>
 void max_forward(const MaxCall& call) {
     if (call.winners) return max_forward_with<S, V, C, true>(call);
-    if constexpr (std::is_integral_v<S> && sizeof(S) < 4 && sizeof(V) == 4) {
-        // Where rows fill a register of them, small integers need no more room.
-        const Axis& width = *call.layout.axes[2];
-        if (call.layout.inner >= kLanes<S> || (call.layout.inner == 1 && width.rule() && width.input_size() >= 2 * kLanes<S>))
-            return max_forward_with<S, S, std::make_unsigned_t<S>, false>(call);
-    }
     max_forward_with<S, V, C, false>(call);
 }
 

@@ -42,7 +42,8 @@ inline bool all_in_ranges(const uint8_t* codes, int64_t count, const uint8_t* fi
 
 template <class S, class V, class C>
 class MaxGradient {
-    using A = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>, Accumulator<S>>;
+    // Integers wrap: sums of them in lanes as large as codes, where it can be.
+    using A = std::conditional_t<std::is_integral_v<S>, std::conditional_t<kPlain<S, V>, Accumulator<int32_t>, C>, Accumulator<S>>;
     static constexpr bool can_gather = sizeof(A) == sizeof(C);
     static constexpr bool beside = sizeof(A) != sizeof(S);  // a scatter has to sum in another type
     static constexpr int64_t kMostTaps = 16;
@@ -59,7 +60,7 @@ class MaxGradient {
   public:
     explicit MaxGradient(const MaxCall& call)
         : call_(call), space_(call.layout), sign_(call, Type<S>()), decode_(space_), from_input_(call.source != nullptr),
-          picks_(can_gather && taps() <= kMostTaps && space_.inner == 1 && !space_.width.rule() && space_.width.input_size() >= kLanes<C>),
+          picks_(can_gather && kWords<S, V> && taps() <= kMostTaps && space_.inner == 1 && !space_.width.rule() && space_.width.input_size() >= kLanes<C>),
           apart_(taps() == 1), zipped_(can_zip()), gather_(can_gather && taps() <= kMostTaps && (space_.inner >= 16 || picks_ || zipped_)),
           finder_(call, space_, (!gather_ || zipped_) && few_outputs()) {}
 
@@ -291,7 +292,7 @@ class MaxGradient {
         const int planes = finder_.planes(), there = int(std::min<int64_t>(planes, space_.outer - group * planes));
         const int64_t each = planes > 1 ? length / planes : length;
         const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, first); };
-        if constexpr (!kPlain<S, V>)
+        if constexpr (kWords<S, V>)
             if (planes > 1)
                 store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, each, there, rooms.finder->spare_codes, to);
         if (planes == 1)
@@ -418,9 +419,12 @@ class MaxGradient {
                                                               uint64_t(h - space_.height.window(y).first) * space_.step[1])};
                     }
                 const int64_t at = space_.input_at(outer, d, h, box.width.first) + box.inner.first;
-                if (picks_)
-                    pick_row(rooms, box.width.size(), taps, count, writer.row(at, length));
-                else if (dealt)
+                if constexpr (kWords<S, V>)
+                    if (picks_) {
+                        pick_row(rooms, box.width.size(), taps, count, writer.row(at, length));
+                        continue;
+                    }
+                if (dealt)
                     deal(rooms, box, ws, count ? taps : nullptr, writer.row(at, length));
                 else
                     for (int64_t i = 0; i < box.width.size(); ++i) {
@@ -564,7 +568,8 @@ class MaxGradient {
     void prepare_columns(Rooms& rooms, Range columns, Range outputs) const {
         if (rooms.picked == columns) return;
         rooms.picked = columns;
-        if (picks_) rooms.picks.prepare(columns.size(), outputs.first, [&](int64_t i) { return space_.width.cover(columns.first + i); });
+        if constexpr (kWords<S, V>)
+            if (picks_) rooms.picks.prepare(columns.size(), outputs.first, [&](int64_t i) { return space_.width.cover(columns.first + i); });
         const int64_t pitch = tile_[3] + kLanes<C>;
         std::fill_n(rooms.column_codes, width_().longest() * pitch, C(0));
         for (int64_t w = columns.first; w < columns.last; ++w) {

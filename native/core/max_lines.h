@@ -273,8 +273,8 @@ class Lines {
     }
 
   private:
-    static constexpr bool kSlides = is_float<S> && !kPlain<S, V>;        // integers are not worth the code
-    static constexpr bool kShares = kSlides;
+    static constexpr bool kSlides = is_float<S> ? !kPlain<S, V> : std::is_same_v<S, V>;
+    static constexpr bool kShares = is_float<S> && !kPlain<S, V>;        // integers are not worth the code
     static constexpr int64_t kRows = 64;                                 // that are folded at once
 
     static V lowest() {

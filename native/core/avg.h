@@ -40,10 +40,14 @@ class Average : Sides {
             if (GlobalAverage<S, A> global(call_); global.usable()) return global.run(traffic);
         if constexpr (!integers)
             if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic);
+        if constexpr (!gradient && std::is_integral_v<S> && sizeof(S) <= 2)
+            if (SmallWindows<S, std::conditional_t<sizeof(S) == 1, int16_t, int32_t>, false> small(call_); small.usable())
+                return small.run(traffic);
         if (turns() && run_turned(call_, gradient, [](const AverageCall& part) { Average(part).run(); })) return;
         plan(tiling);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
         stream_ = !integers && is_streamed(traffic);
+        if constexpr (integers) small_ = sums_fit_float<S, A>(call_.layout);
         tile_ = tiling.tile[3];
         const Rooms measure(*this, nullptr);
         run_boxes(tiling, call_.workers, traffic, measure.arena.used(),
@@ -269,7 +273,7 @@ class Average : Sides {
                         line_forward(rooms, from, box.width, divisor, whole);
                     first = false;
                     if constexpr (integers)
-                        finish_integers(rooms.totals, box.width.size(), run, divisor, *width_.axis, box.width.first,
+                        finish_integers(rooms.totals, box.width.size(), run, small_, divisor, *width_.axis, box.width.first,
                                         call_.destination_kind,
                                         static_cast<std::byte*>(call_.destination) + at * item_size(call_.destination_kind), inner_);
                 }
@@ -889,6 +893,7 @@ class Average : Sides {
     const bool regular_;  // width has a rule
     Across across_ = Across::runs;
     bool stream_ = false;
+    bool small_ = false;         // sums of integers are divided in float
     bool shifted_ = false;       // lines with stride 1
     bool back_ = false;          // a gradient of windows of 3 by 2, inner long
     bool three_ = false;         // windows of 3 by 1, forward also by 2, inner long

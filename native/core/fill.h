@@ -1,4 +1,5 @@
-// Gradients of averages whose windows do not overlap: every input is the gradient of one output times its weights, or nothing.
+// Gradients of averages whose windows do not overlap: every input is the gradient of one output times its weights, or nothing. Integers are
+// divided by the product of the divisors, in double; only long inner runs of them.
 #pragma once
 
 namespace poolgrad::POOLGRAD_ISA {
@@ -15,12 +16,14 @@ POOLGRAD_NOINLINE void lay_pairs(S* to, const S* from, A a, A b, const A* factor
 
 template <class S, class A>
 class Fill : Sides {
+    static constexpr bool integers = std::is_integral_v<S>;
+
   public:
     explicit Fill(const AverageCall& call) : Sides(call, true), runs_(inner_ * int64_t(sizeof(S)) >= 64) {}
 
     bool usable() const {
         if (depth_.longest() != 1 || height_.longest() != 1 || width_.longest() != 1) return false;
-        if (!width_.axis->rule()) return runs_;
+        if (!width_.axis->rule() || integers) return runs_;
         // Shorter rows of many planes are faster side by side.
         const bool rows = width_.destinations() >= (rule_.stride == 2 ? 14 : 24);
         return inner_ > 1 || rows || call_.layout.outer < kPlanes<A> / 2 || width_.sources() == 1;
@@ -45,7 +48,7 @@ class Fill : Sides {
                     for (depths.last = depths.first + 1; depths.last < box.depth.last && depth == Row(depth_, depths.last);) ++depths.last;
                     if (runs_)
                         runs(rooms, writer, box, outer, depth, depths);
-                    else
+                    else if constexpr (!integers)
                         rows(rooms, writer, box, outer, depth, depths);
                 }
             writer.finish();
@@ -67,7 +70,16 @@ class Fill : Sides {
         int64_t source = -1;
         A weight = 0;
     };
-    static A weight_of(const Side& side, int64_t source) { return A(1) / A(side.axis->divisor(source)); }
+    static A weight_of(const Side& side, int64_t source) {
+        const auto divisor = A(side.axis->divisor(source));
+        return integers ? divisor : A(1) / divisor;
+    }
+    static void weigh(S* to, const S* from, const A* weights, int64_t count) {
+        if constexpr (integers)
+            divide_run(from, weights[0] * weights[1] * weights[2], count, to);
+        else
+            weigh_row<A>(to, from, weights, count);
+    }
 
     static bool is_whole(const Side& side) { return side.sources() == 1 && side.axis->window(0).size() == side.destinations(); }
 
@@ -112,7 +124,7 @@ class Fill : Sides {
                 for (int64_t x = part.first; x < part.last; ++x) {
                     const A weights[3] = {depth.weight, height.weight, rooms.factors[x]};
                     const S* from = source_at<S>(outer, depth.source, height.source, rooms.columns.first + x) + box.inner.first;
-                    weigh_row<A>(rooms.weighed + (x - part.first) * run, from, weights, run);
+                    weigh(rooms.weighed + (x - part.first) * run, from, weights, run);
                 }
                 const int64_t end = part.last == columns.last ? box.width.last : rooms.windows[part.last - 1].last;
                 for (int64_t z = depths.first; z < depths.last; ++z)
@@ -215,7 +227,7 @@ class Fill : Sides {
 
     void repeat(int64_t traffic) const {
         A weights[3];
-        for (std::size_t i = 0; i < 3; ++i) weights[i] = A(1) / A(call_.layout.axes[i]->divisor(0));
+        for (std::size_t i = 0; i < 3; ++i) weights[i] = weight_of(Side{call_.layout.axes[i], true}, 0);
         const int64_t places = depth_.destinations() * height_.destinations() * width_.destinations();
         const bool streaming = stream_ && places * inner_ * int64_t(sizeof(S)) >= 4096;  // else most lines are of two outputs
         const int64_t run = std::min<int64_t>(inner_, 4096), copies = run == inner_ ? std::min(places, 4096 / run) : 1;
@@ -229,7 +241,7 @@ class Fill : Sides {
                 S* to = static_cast<S*>(call_.destination) + (outer * places + box.width.first) * inner_ + box.inner.first;
                 const bool once = part == box.width.size() * length && !streaming;  // the pattern is all there is
                 S* first = once ? to : pattern;
-                weigh_row<A>(first, grads, weights, length);
+                weigh(first, grads, weights, length);
                 if (length == 1) fill_row(first, part, *first);
                 for (int64_t done = length; length > 1 && done < part; done += std::min(done, part - done))
                     std::memcpy(first + done, first, std::size_t(std::min(done, part - done)) * sizeof(S));

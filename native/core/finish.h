@@ -43,61 +43,118 @@ T mean(A sum, Divisor divisor) {
     }
 }
 
+// Sums below this, and of windows of fewer terms, are divided in float: exact themselves, they have quotients that are ties only where the
+// true ones are, as those lie at least 1 / (2 * divisor) from a tie. A quotient in double, rounded to float, is the same as well.
+inline constexpr double kFloatSums = 0x1p22;
+template <class T, class A>
+bool sums_fit_float(const Layout& layout) {
+    double terms = 1;
+    for (const Axis* axis : layout.axes) terms *= double(axis->longest_window());
+    return terms * (double(std::numeric_limits<T>::max()) + 1) < std::min(kFloatSums, double(std::numeric_limits<A>::max()));
+}
+
 // to <- the means of sums of 32 bits, each with its divisor: what mean() gives, several at a time.
-template <class T>
-void mean_row(const int32_t* sums, const double* divisors, int64_t count, T* to) {
-    each_column<double>(count, [=](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
-        constexpr int lanes = decltype(lanes_of)::value;
-        const auto quotient = load<double, lanes>(sums + at) / load<double, lanes>(divisors + at);
-        if constexpr (std::is_floating_point_v<T>) {
-            store<double, lanes>(to + at, quotient);
-        } else {
-            // Adding 1.5 * 2^52 rounds half to even, as its last bit is the unit.
-            auto rounded = (quotient + 0x1.8p52) - 0x1.8p52;
-            const auto low = spread<double, lanes>(std::numeric_limits<T>::min()), high = spread<double, lanes>(std::numeric_limits<T>::max());
-            rounded = select<double, lanes>(rounded > high, high, rounded);
-            rounded = select<double, lanes>(rounded < low, low, rounded);
-            store<int32_t, lanes>(to + at, convert<int32_t, double, lanes>(rounded));
-        }
+template <class T, class D, int lanes>
+POOLGRAD_INLINE void store_means(T* to, Vector<int32_t, lanes> sums, Vector<D, lanes> divisors) {
+    const auto quotient = convert<D, int32_t, lanes>(sums) / divisors;
+    if constexpr (std::is_floating_point_v<T>) {
+        store<D, lanes>(to, quotient);
+    } else {
+        // Adding 1.5 * 2^52 (in float 2^23) rounds half to even, as its last bit is the unit.
+        constexpr D large = sizeof(D) == 8 ? D(0x1.8p52) : D(0x1.8p23);
+        auto rounded = (quotient + large) - large;
+        rounded = larger<D, lanes>(rounded, spread<D, lanes>(std::numeric_limits<T>::min()));
+        rounded = -larger<D, lanes>(-rounded, spread<D, lanes>(-D(std::numeric_limits<T>::max())));
+        store<int32_t, lanes>(to, convert<int32_t, D, lanes>(rounded));
+    }
+}
+template <class T, class D>
+void mean_row(const int32_t* sums, const D* divisors, int64_t count, T* to) {
+    each_column<D>(count, [=](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+        store_means<T, D, lanes()>(to + at, load<int32_t, lanes()>(sums + at), load<D, lanes()>(divisors + at));
     });
 }
 
-// Finishes `columns` runs of integer sums, one divisor each: wrapped sums (A unsigned) are divided truncating, exact ones to a mean.
+// to <- quotients truncated toward zero: exact in double, as they have 31 bits. Powers of two are shifts.
+POOLGRAD_NOINLINE inline void divide_row(const int32_t* from, const double* divisors, int64_t count, int32_t* to) {
+    each_column<double>(count, [=](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+        store<double, lanes()>(to + at, load<double, lanes()>(from + at) / load<double, lanes()>(divisors + at));
+    });
+}
+POOLGRAD_NOINLINE inline void divide_run(const int32_t* from, double divisor, int64_t count, int32_t* to) {
+    const auto bits = uint32_t(std::min(divisor, 0x1p31));
+    if (divisor <= 0x1p30 && (bits & (bits - 1)) == 0) {
+        const int shift = __builtin_ctz(bits);
+        const auto below = int32_t(bits - 1);
+        return each_column<int32_t>(count, [=](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+            const auto value = load<int32_t, lanes()>(from + at);
+            store<int32_t, lanes()>(to + at, (value + ((value >> 31) & below)) >> shift);
+        });
+    }
+    each_column<double>(count, [=](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+        store<double, lanes()>(to + at, load<double, lanes()>(from + at) / spread<double, lanes()>(divisor));
+    });
+}
+
+// Calls body(index of the first sum, how many, their divisors in D) for all sums of `columns` runs, which lie `run` apart in a row.
+template <class D, class Body>
+void with_divisors(int64_t columns, int64_t run, Divisor base, const Axis& width, int64_t first, const Body& body) {
+    constexpr int64_t kPart = 128;
+    D divisors[kPart];
+    int64_t filled = 0;  // all with that of whole windows
+    for (int64_t at = 0; at < columns * run; at += kPart) {
+        const int64_t count = std::min(kPart, columns * run - at);
+        int64_t column = first + at / run, left = run - at % run;
+        // Whole windows at both ends: so are those between.
+        const int64_t last = first + (at + count - 1) / run;
+        const bool whole = width.rule() && width.divisor(column) == width.rule()->window && width.divisor(last) == width.rule()->window;
+        if (whole && filled < count) fill_row(divisors, count, base.times(width.divisor(last)).template as<D>());
+        filled = whole ? std::max(filled, count) : 0;
+        for (int64_t k = 0; k < count && !whole; ++k) {
+            divisors[k] = base.times(width.divisor(column)).template as<D>();
+            if (--left == 0) left = run, ++column;
+        }
+        body(at, count, static_cast<const D*>(divisors));
+    }
+}
+
+// Finishes `columns` runs of integer sums, one divisor each: wrapped sums (A unsigned) are divided truncating, exact ones to a mean, in
+// float where these are small.
 template <class A>
-void finish_integers(const A* sums, int64_t columns, int64_t run, Divisor base, const Axis& width, int64_t first, Kind kind,
+void finish_integers(const A* sums, int64_t columns, int64_t run, bool small, Divisor base, const Axis& width, int64_t first, Kind kind,
                      std::byte* to, int64_t pitch) {
     visit(kind, [&](auto type) {
         using T = typename decltype(type)::type;
+        T* results = reinterpret_cast<T*>(to);
         if constexpr (std::is_same_v<A, int32_t> && !is_small_float<T> && (std::is_floating_point_v<T> || sizeof(T) <= 2)) {
-            constexpr int64_t kPart = 128;
-            double divisors[kPart];
-            const int64_t pieces = run == pitch ? 1 : columns, length = columns / pieces * run;
+            const int64_t pieces = run == pitch ? 1 : columns, length = columns / pieces;
+            const auto means = [&](auto type_of, int64_t i) {
+                with_divisors<decltype(type_of)>(length, run, base, width, first + i, [&](int64_t at, int64_t count, const auto* divisors) {
+                    mean_row(sums + i * run + at, divisors, count, results + i * pitch + at);
+                });
+            };
             for (int64_t i = 0; i < pieces; ++i)
-                for (int64_t at = 0; at < length; at += kPart) {
-                    const int64_t count = std::min(kPart, length - at);
-                    int64_t column = first + i + at / run, left = run - at % run;
-                    // Whole windows at both ends: so are those between.
-                    const int64_t last = first + i + (at + count - 1) / run;
-                    const bool whole = width.rule() && width.divisor(column) == width.rule()->window && width.divisor(last) == width.rule()->window;
-                    if (whole) fill_row(divisors, count, base.times(width.divisor(last)).template as<double>());
-                    for (int64_t k = 0; k < count && !whole; ++k) {
-                        divisors[k] = base.times(width.divisor(column)).template as<double>();
-                        if (--left == 0) left = run, ++column;
-                    }
-                    mean_row(sums + i * length + at, divisors, count, reinterpret_cast<T*>(to) + i * pitch + at);
-                }
+                if (small && sizeof(T) <= 4)
+                    means(float(), i);
+                else
+                    means(double(), i);
+        } else if constexpr (std::is_same_v<A, uint32_t> && std::is_same_v<T, int32_t>) {
+            const auto* wrapped = reinterpret_cast<const int32_t*>(sums);
+            if (run == 1 && pitch == 1)
+                return with_divisors<double>(columns, 1, base, width, first, [&](int64_t at, int64_t count, const double* divisors) {
+                    divide_row(wrapped + at, divisors, count, results + at);
+                });
+            for (int64_t w = 0; w < columns; ++w)
+                divide_run(wrapped + w * run, base.times(width.divisor(first + w)).template as<double>(), run, results + w * pitch);
         } else if constexpr (!is_small_float<T>)
             for (int64_t w = 0; w < columns; ++w) {
                 const Divisor divisor = base.times(width.divisor(first + w));
-                T* result = reinterpret_cast<T*>(to) + w * pitch;
                 for (int64_t i = 0; i < run; ++i) {
                     const A sum = sums[w * run + i];
                     if constexpr (!std::is_unsigned_v<A>)
-                        result[i] = mean<T>(sum, divisor);
-                    else if constexpr (std::is_signed_v<T> && sizeof(T) == sizeof(A) && sizeof(T) == 4)
-                        result[i] = T(double(T(sum)) / divisor.template as<double>());  // exact: quotients of 31 bits
+                        results[w * pitch + i] = mean<T>(sum, divisor);
                     else if constexpr (std::is_signed_v<T> && sizeof(T) == sizeof(A))
-                        result[i] = T(int64_t(T(sum)) / divisor.exact);
+                        results[w * pitch + i] = T(int64_t(T(sum)) / divisor.exact);
                 }
             }
     });
@@ -157,6 +214,9 @@ void truncate_row(const double* totals, int64_t count, S* to) {
         for (int64_t i = 0; i < count; ++i) to[i] = saturated<S>(totals[i]);
 }
 
+template <class S, class A>
+class Fill;
+
 // TensorFlow's integer gradient: double(g) / n added in double in row-major order of the outputs, truncated toward zero, saturating.
 // Quotients are made once for a row of outputs, in pieces, and kept for the next row of inputs; rows of the same outputs are copied.
 template <class S>
@@ -173,6 +233,10 @@ class TruncatedGradient : Sides {
         if (tiling.empty()) return;
         const bool turns = can_turn(call_.layout) && !width_.axis->rule();
         if (turns && run_turned(call_, true, [](const AverageCall& part) { TruncatedGradient(part).run(); })) return;
+        if constexpr (sizeof(S) == 4) {
+            const int64_t bytes = tiling.elements() * int64_t(sizeof(S));
+            if (Fill<S, double> fill(call_); fill.usable()) return fill.run(2 * bytes, bytes);
+        }
         tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min({most_, fitting_tile(width_, most_), tiling.extent[3]}), run_};
         balance(tiling, call_.workers, 2 * int64_t(sizeof(S)));
         Arena measure(nullptr);

@@ -3,12 +3,18 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
+// S stored, A accumulated: for integers, their means, in lanes that just hold the sums.
 template <class S, class A, bool gradient>
 class SmallWindows : Sides {
+    static constexpr bool integers = std::is_integral_v<A>;
+    using Factor = std::conditional_t<integers, float, A>;
+
   public:
     explicit SmallWindows(const AverageCall& call) : Sides(call, gradient) {}
 
     bool usable() const {
+        if constexpr (integers)
+            if (call_.kind != call_.destination_kind || !sums_fit_float<S, A>(call_.layout)) return false;
         if (inner_ != 1 || !width_.axis->rule() || !is_small_window<!gradient>(rule_.stride, rule_.window) || !fills_registers()) return false;
         if (rule_.window > rule_.input_size || depth_.longest() * height_.longest() > kSlideRows) return false;
         return !gradient || (rule_.stride < 3 && rule_.window == 3 && divide_up(rule_.window, rule_.stride) <= rule_.output_size && is_covered());
@@ -52,12 +58,12 @@ class SmallWindows : Sides {
     struct Rooms {
         Rooms(const SmallWindows& job, std::byte* base) : arena(base) {
             if (job.stream_) staging = arena.take<S>(job.staging_size() + 2 * kLanes<A>);
-            factors = arena.take<A>(kFactors * job.factors_size());
+            factors = arena.take<Factor>(kFactors * job.factors_size());
             rows = arena.take<Row>(kSlideHeights + 1);
         }
         Arena arena;
         S* staging = nullptr;
-        A* factors;
+        Factor* factors;
         Row* rows;  // of some heights, and of one depth behind
         Range heights{0, 0};
         std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // forward: what the factors are made for, depth and height
@@ -73,9 +79,9 @@ class SmallWindows : Sides {
     int64_t staging_size() const { return tile_ + 512 / int64_t(sizeof(S)); }
     int64_t factors_size() const { return tile_ + rule_.window + 2 * kLanes<A>; }
     void prepare(Rooms& rooms, Range box) const {
-        std::fill_n(rooms.factors, kFactors * factors_size(), A(1));
+        std::fill_n(rooms.factors, kFactors * factors_size(), Factor(1));
         const Range columns = width_.range(box);
-        fill_weights<A>(width_, columns.first, columns.size(), rooms.factors + (columns.first - start(box)));
+        fill_weights<Factor>(width_, columns.first, columns.size(), rooms.factors + (columns.first - start(box)));
     }
 
     // Destinations of a gradient before the box that share its first group of `stride`.
@@ -124,7 +130,8 @@ class SmallWindows : Sides {
                         std::memset(to, 0, std::size_t(count) * sizeof(S));
                         continue;
                     }
-                    const A* factors = gradient ? rooms.factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
+                    const Factor* factors = gradient ? rooms.factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
+                    const int shift = integers ? shift_of(along_depth.divisor, along_height.divisor) : -1;
                     const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
                     for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
                         __builtin_prefetch(static_cast<const S*>(call_.source) + first + skips + next);
@@ -146,10 +153,14 @@ class SmallWindows : Sides {
                         };
                         const auto column = [=](int64_t k, auto filled) POOLGRAD_LAMBDA {
                             const auto sum = reader.template column<filled()>(k, inside, nothing, down);
-                            return gradient ? sum * load<A, lanes>(factors + k * lanes) : sum;
+                            if constexpr (gradient)
+                                return sum * load<A, lanes>(factors + k * lanes);
+                            else
+                                return sum;
                         };
                         const auto put = [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
-                            if constexpr (!gradient) sum = sum / load<A, lanes>(factors + i);
+                            if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(factors + i);
+                            if constexpr (integers) sum = mean_of<lanes>(sum, shift, factors + i);
                             if (i < whole) return store<A, lanes>(to + i, sum);
                             S rest[lanes];
                             store<A, lanes>(rest, sum);
@@ -196,16 +207,40 @@ class SmallWindows : Sides {
         rooms.heights = {first, last};
         for (int64_t h = first; h < last; ++h) make_row_of(rooms.rows[h - first], height_, h);
     }
+    // The means of integers are shifted where all divisors of a row are one power of two: by how much, else -1.
+    int shift_of(int64_t depth, int64_t height) const {
+        const int64_t divisor = Divisor().times(depth).times(height).times(rule_.window).exact;
+        const bool alike = width_.axis->divisor(0) == rule_.window && width_.axis->divisor(width_.destinations() - 1) == rule_.window;
+        return alike && divisor <= 64 && (divisor & (divisor - 1)) == 0 ? __builtin_ctzll(uint64_t(divisor)) : -1;
+    }
+    template <int lanes>
+    POOLGRAD_INLINE static Vector<A, lanes> mean_of(Vector<A, lanes> sum, int shift, const float* divisors) {
+        if (shift < 0) {  // in parts of 32 bits a lane
+            constexpr int part = std::min(lanes, kLanes<int32_t>);
+            A sums[lanes];
+            S means[lanes];
+            store<A, lanes>(sums, sum);
+            for (int i = 0; i < lanes; i += part)
+                store_means<S, float, part>(means + i, load<int32_t, part>(sums + i), load<float, part>(divisors + i));
+            return load<A, lanes>(means);
+        }
+        // Half to even: what is half a unit or more goes up, a half only to an even number.
+        const A below = A(((1 << shift) >> 1) - (shift > 0));
+        const Vector<A, lanes> odd = (sum >> A(shift)) & spread<A, lanes>(A(shift > 0));
+        const Vector<A, lanes> mean = (sum + spread<A, lanes>(below) + odd) >> A(shift);
+        const auto low = spread<A, lanes>(std::numeric_limits<S>::min()), high = spread<A, lanes>(std::numeric_limits<S>::max());
+        return ~larger<A, lanes>(~larger<A, lanes>(mean, low), ~high);
+    }
     // The divisors of a row for these of the other axes. Two rows are kept: most windows are whole along height, the others alike.
-    const A* divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
+    const Factor* divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
         std::size_t slot = 0;
         while (slot < rooms.divided_by.size() && rooms.divided_by[slot] != std::pair(depth, height)) ++slot;
         const bool known = slot < rooms.divided_by.size();
         if (!known) slot = rooms.oldest;
-        A* row = rooms.factors + int64_t(slot) * factors_size();
+        Factor* row = rooms.factors + int64_t(slot) * factors_size();
         if (known) return row;
         const Divisor divisor = Divisor().times(depth).times(height);
-        for (int64_t i = 0; i < box.size(); ++i) row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<A>();
+        for (int64_t i = 0; i < box.size(); ++i) row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<Factor>();
         rooms.divided_by[slot] = {depth, height}, rooms.oldest = 1 - slot;
         return row;
     }

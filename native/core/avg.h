@@ -64,7 +64,7 @@ class Average : Sides {
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
         const bool picks = !regular_ && inner_ == 1 && width_.longest() <= kMostPicks;
-        const bool direct = !integers && !gradient && inner_ >= 2 * kLanes<A> && inner_ <= kDirectRun && is_direct();
+        const bool direct = !gradient && inner_ >= 2 * kLanes<A> && inner_ <= kDirectRun && is_direct();
         ring_rows_ = both && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
         // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
@@ -294,7 +294,7 @@ class Average : Sides {
 
     template <class Slot>
     void direct(Rooms& rooms, const Source& from, Range box, Divisor divisor, const Slot& slot) const {
-        if constexpr (!gradient && !integers) {
+        if constexpr (!gradient) {
             make_divisors(rooms, box, divisor);
             const S* row = source_at(rooms, from.outer, from.depths.first, from.heights.first, rooms.columns.first);
             for (int64_t i = 0; i < box.size(); ++i) {
@@ -325,6 +325,8 @@ class Average : Sides {
             }
             if (xs.last < columns)
                 total.write(so_far + at);
+            else if constexpr (integers)
+                total.write(to + at);
             else
                 (total / divisor).write(to + at);
         };

@@ -141,7 +141,7 @@ static bool stays_small(const MaxCall& call) {
     const Axis& width = *call.layout.axes[2];
     const Rule* rule = width.rule();
     const int64_t inner = call.layout.inner;
-    const bool fills = inner >= kLanes<S> || (inner < 16 && rule && double(inner) * double(width.input_size()) >= 2 * kLanes<S>);
+    const bool fills = inner >= kLanes<S> || (inner < 16 && rule && double(inner) * double(width.input_size()) >= kLanes<S>);
     if (!call.winners && !call.grad) return fills;
     double last_code = 0;
     for (std::size_t i = 0; i < 3; ++i) {

@@ -133,11 +133,13 @@ class MaxGradient {
 
     void plan(Tiling& tiling) {
         const int64_t planes = from_input_ ? finder_.planes() : 1;
-        const int64_t most_run = from_input_ && planes == 1 ? finder_.run() : 1024;
+        const int64_t most_run = from_input_ && planes == 1 ? finder_.run() : std::max<int64_t>(1024, 4096 / int64_t(sizeof(S)));
         Extent& tile = tiling.tile;
         if (gather_) {
             tile = {1, tiling.extent[1], tiling.extent[2], 1, std::min(space_.inner, most_run)};
-            tile[3] = std::clamp<int64_t>((picks_ ? 2048 : zipped_ ? 4096 : 8192) / tile[4], 1, tiling.extent[3]);
+            // Windows of long runs are searched once more for each box that they reach: rather some columns of these at once.
+            const int64_t least = from_input_ && call_.winner_bytes == 1 && !apart_ ? 16 * width_().longest() : 1;
+            tile[3] = std::clamp<int64_t>(std::max((picks_ ? 2048 : zipped_ ? 4096 : 8192) / tile[4], least), 1, tiling.extent[3]);
         } else {
             // All of the space, rather than boxes that share outputs. Runs are long: 192 elements took a quarter of the time of 32.
             // Small floats are summed beside the result, in 1 MiB.

@@ -108,6 +108,7 @@ class SmallWindows : Sides {
             const Range heights = box.height;
             const Rule* down_rule = height_.axis->rule();
             const int64_t skips = !gradient && down_rule && down_rule->stride > down_rule->window ? 16 * down_rule->stride * wide : 0;
+            const int64_t follows = integers && down_rule ? down_rule->stride * wide : 0;  // rows of small integers end before it does
             constexpr bool back = gradient && stride == 2;
             constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
             const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
@@ -135,6 +136,8 @@ class SmallWindows : Sides {
                     const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
                     for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
                         __builtin_prefetch(static_cast<const S*>(call_.source) + first + skips + next);
+                    for (int64_t next = 0; next < follows; next += 64 / int64_t(sizeof(S)))
+                        __builtin_prefetch(static_cast<const S*>(call_.source) + first + 4 * follows + next);
                     const int64_t whole = at + padded <= end ? count : count / step * step;
                     const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;

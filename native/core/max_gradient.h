@@ -61,7 +61,7 @@ class MaxGradient {
     explicit MaxGradient(const MaxCall& call)
         : call_(call), space_(call.layout), sign_(call, Type<S>()), decode_(space_), from_input_(call.source != nullptr),
           picks_(can_gather && kWords<S, V> && taps() <= kMostTaps && space_.inner == 1 && !space_.width.rule() && space_.width.input_size() >= kLanes<C>),
-          apart_(taps() == 1), zipped_(can_zip()), gather_(can_gather && taps() <= kMostTaps && (space_.inner >= 16 || picks_ || zipped_)),
+          apart_(taps() == 1), zipped_(can_zip()), gather_(can_gather && taps() <= kMostTaps && (space_.inner >= least_run() || picks_ || zipped_)),
           finder_(call, space_, (!gather_ || zipped_) && few_outputs()) {}
 
     int64_t run() {
@@ -123,6 +123,16 @@ class MaxGradient {
         const int64_t least = std::max(kLanes<Own>, 24);  // outputs of a row; fewer are scattered in half the time
         return can_gather && apart_ && space_.inner == 1 && call_.winner_bytes == 1 && rule && rule->window == rule->stride &&
                (rule->stride == 2 || rule->stride == 4) && rule->output_size >= least;
+    }
+    // Elements of a run that is gathered: that costs most for each run of the result, scattering for each element of the outputs. Of small
+    // integers scattering costs less, and runs of them that fill no register cost more.
+    int64_t least_run() const {
+        if (!std::is_integral_v<S> || sizeof(S) > 2) return 16;
+        if (apart_ && call_.winner_bytes == 1) return std::max(16, kLanes<Own>);
+        double inputs = 1, outputs = 1;
+        for (const Axis* axis : {&space_.depth, &space_.height, &space_.width})
+            inputs *= double(axis->input_size()), outputs *= double(axis->output_size());
+        return int64_t(std::clamp(16 * inputs / std::max(1.0, outputs), 32.0, 1024.0));
     }
     int64_t outputs_each() const { return space_.output_at(1, 0, 0, 0) / std::max<int64_t>(1, space_.inner); }
     // The most outputs that cover an element.

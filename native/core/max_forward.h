@@ -121,7 +121,7 @@ class Best {
     };
     struct Rooms {
         Rooms(const Best& job, Arena& arena) : lines(job.lines_, arena) {
-            const int64_t size = job.row_size();
+            const int64_t size = job.pitch();
             ring_values = arena.take<V>(job.ring_rows_ * size), ring_codes = arena.take<C>(coded ? job.ring_rows_ * size : 0);
             ring_holds = arena.take<int64_t>(job.ring_rows_);
             const int64_t planes = job.block_ > 1 ? job.depth_rows_ * job.block_ : 0;
@@ -282,6 +282,11 @@ class Best {
     static constexpr int64_t kKept = 768 << 10;  // bytes of rows that are kept
     static constexpr int64_t kColumns = 512, kBundle = 1024;  // source columns of planes side by side; of whole planes
     int64_t row_size() const { return tile_ * run_; }
+    // From row to row that is kept: an odd number of lines, or they would fall into few sets of the first cache.
+    int64_t pitch() const {
+        constexpr int64_t line = 64 / int64_t(sizeof(V));
+        return (divide_up(row_size(), line) | 1) * line;
+    }
 
     // Below everything, so that it never beats a value; where it equals one, the codes are mended (line_along_width).
     S lowest() const {
@@ -474,8 +479,8 @@ class Best {
     }
     BestRow<V, C> ring_row(Rooms& rooms, int64_t outer, int64_t d, int64_t y, int64_t start) const {
         const int64_t place = y % ring_rows_;
-        V* row = rooms.ring_values + place * row_size();
-        C* codes = rooms.ring_codes + place * row_size();
+        V* row = rooms.ring_values + place * pitch();
+        C* codes = rooms.ring_codes + place * pitch();
         if (rooms.ring_holds[place] != y) along_width(rooms, outer, d, y, row, codes);
         rooms.ring_holds[place] = y;
         return {row, codes, C(uint64_t(y - start) * space_.step[1])};
@@ -504,7 +509,7 @@ class Best {
             [&](int64_t z) {
                 const int64_t start = z % depth_rows_ * block_;
                 const auto place = [&](int64_t y, int64_t at) {
-                    const int64_t index = (start + y - heights.first) * row_size() + at;
+                    const int64_t index = (start + y - heights.first) * pitch() + at;
                     return Both{rooms.plane_values + index, rooms.plane_codes + index};
                 };
                 if (rooms.plane_holds[start + h - heights.first] != z) {

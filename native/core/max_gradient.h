@@ -47,9 +47,11 @@ class MaxGradient {
     static constexpr bool can_gather = sizeof(A) == sizeof(C);
     static constexpr bool beside = sizeof(A) != sizeof(S);  // a scatter has to sum in another type
     static constexpr int64_t kMostTaps = 16;
+    static constexpr int kStreams = 4;
     static constexpr int64_t kPortion = 8192;  // outputs of a row that are scattered together
     static constexpr int64_t kScatterStreamBytes = 32 << 20;  // sums made beside the result lose what streaming gains
     static constexpr int64_t kPlaneOutputs = 4096;  // of planes that are scattered as one
+    static constexpr int64_t kTogether = 4, kTogetherInputs = 16 << 10;  // planes at once, and how large
     static constexpr int64_t kFoundBytes = 512 << 10;  // of winners that are found again, at once
     static constexpr int64_t kCheckedCodes = 4096;  // of rows that are checked at once
     using Finder = Best<S, V, C, true>;
@@ -79,6 +81,7 @@ class MaxGradient {
         // Small boxes of large results are summed beside them too, and then streamed.
         beside_ = beside || (stream_ && std::is_same_v<A, S> && tile_[1] * tile_[2] * tile_[3] * tile_[4] <= 16 << 10);
         const bool whole = tile_[1] == tiling.extent[1] && tile_[2] == tiling.extent[2] && tile_[3] == tiling.extent[3];
+        together_ = space_.input_at(1, 0, 0, 0) <= kTogetherInputs ? kTogether : 1;
         planewise_ = !kPlain<S, V> && !gather_ && space_.inner == 1 && whole && space_.input_at(1, 0, 0, 0) <= 1 << 20 && decode_.codes() &&
                      outputs_each() <= kPlaneOutputs && (!from_input_ || found_ >= outputs_each());
         const Scratch memory(planewise_ ? plane_tables(nullptr) : 0);
@@ -207,8 +210,11 @@ class MaxGradient {
                 row_holds = arena.take<int64_t>(kMostTaps);
                 if (job.stream_) staging = arena.take<S>(job.staging());
             } else {
-                sums = arena.take<A>(job.beside_ ? job.tile_[1] * job.tile_[2] * tile * run : 0);
+                sums = arena.take<A>(job.beside_ ? job.tile_[1] * job.tile_[2] * tile * run * (job.planewise_ ? job.together_ : 1) : 0);
                 if (job.decode_.codes()) offsets = arena.take<int64_t>(2 * job.decode_.codes());
+                const bool streams = !kPlain<S, V> && job.space_.inner == 1 && job.decode_.codes() && job.space_.input_at(1, 0, 0, 0) <= INT32_MAX;
+                if (streams) stream_offsets = arena.take<int32_t>(kStreams * job.decode_.codes());
+                std::fill_n(stream_inside, kStreams, std::pair<Range, Range>{{-1, -1}, {-1, -1}});
                 if (run == 1 && job.decode_.small()) column_masks = arena.take<uint32_t>(most_outputs);
             }
         }
@@ -228,6 +234,8 @@ class MaxGradient {
         C* column_codes = nullptr;  // of a destination in the window of its t-th output, t-th row by t-th row
         A* sums = nullptr;
         int64_t* offsets = nullptr;        // of codes, in the sums; then the same with -1 for those outside the box
+        int32_t* stream_offsets = nullptr;
+        std::pair<Range, Range> stream_inside[kStreams];  // what they are of
         uint32_t* column_masks = nullptr;  // masks of the windows' lengths, for inner runs of 1
     };
     // What a writer is given at once: rows of windows apart, or runs of a row.
@@ -244,9 +252,15 @@ class MaxGradient {
         Writer<S> writer(static_cast<S*>(call_.destination), gather_ ? rooms.staging : nullptr, staging());
         const int planes = from_input_ ? finder_.planes() : 1;
         const Box outputs{{}, ds, hs, ws, box.inner};
+        if (planewise_ && !from_input_) {
+            for (int64_t outer = box.outer.first; outer < box.outer.last; outer += together_)
+                scatter_planes(rooms, outer, std::min(together_, box.outer.last - outer), space_.output_at(outer, 0, 0, 0));
+            return;
+        }
         for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
             if (from_input_ && (gather_ || planewise_ || planes > 1)) find(rooms, group, outputs);
-            for (int64_t outer = group * planes; outer < std::min((group + 1) * planes, space_.outer); ++outer) {
+            const int64_t last = std::min((group + 1) * planes, space_.outer);
+            for (int64_t outer = group * planes, count = 1; outer < last; outer += count) {
                 const CodeView codes = view(rooms, outer, planes, outputs);
                 if constexpr (can_gather) {
                     if (zipped_)
@@ -256,7 +270,7 @@ class MaxGradient {
                     if (gather_) continue;
                 }
                 if (planewise_)
-                    scatter_plane(rooms, outer, codes.index(ds.first, hs.first, ws.first));
+                    count = std::min(together_, last - outer), scatter_planes(rooms, outer, count, codes.index(ds.first, hs.first, ws.first));
                 else
                     scatter(rooms, box, outer, planes, outputs);
             }
@@ -362,6 +376,11 @@ class MaxGradient {
             for (int64_t w = 0; rooms.column_masks && w < rooms.outputs.size(); ++w) rooms.column_masks[w] = rooms.masks[rooms.lengths[w]];
         }
         if (rooms.column_masks && all_in_each(codes, outputs.size(), rooms.column_masks + (outputs.first - rooms.outputs.first))) return true;
+        if (run == 1 && pitch == 1 && !decode_.small() && outputs.size() <= kLanes<W> * 4) {  // many of these are clipped
+            const uint64_t rest = Decoder::pack_lengths(depth.size(), height.size(), 1);
+            const int64_t* lengths = rooms.lengths + (outputs.first - rooms.outputs.first);
+            if (decode_.all_inside(codes, outputs.size(), [=](int64_t i) { return rest + uint64_t(lengths[i] - 1); })) return true;
+        }
         // Of windows that have several ranges of codes, where these begin.
         constexpr int most_ranges = 32;
         uint8_t ranges[most_ranges];
@@ -745,21 +764,34 @@ class MaxGradient {
         return arena.used();
     }
 
-    void scatter_plane(const Rooms& rooms, int64_t outer, int64_t first_code) {
+    // Some planes side by side: in one, an addition often has to wait for the one before, which went to the same place.
+    void scatter_planes(const Rooms& rooms, int64_t outer, int64_t planes, int64_t first_code) {
         const int64_t outputs = outputs_each(), inputs = space_.input_at(1, 0, 0, 0);
         S* result = static_cast<S*>(call_.destination) + outer * inputs;
         const S* grads = static_cast<const S*>(call_.grad) + outer * outputs;
         A* sums = beside_ ? rooms.sums : reinterpret_cast<A*>(result);
-        std::memset(sums, 0, std::size_t(inputs) * sizeof(A));
+        std::memset(sums, 0, std::size_t(inputs * planes) * sizeof(A));
         visit_winners<C, S>(from_input_ ? rooms.found : call_.winners, call_.winner_bytes, [&](const auto* typed) {
             const auto* codes = typed + first_code;
-            if (!from_input_ && !plane_is_good(codes, outer)) return;
-            for (int64_t i = 0; i < outputs; ++i) {
-                A& sum = sums[plane_starts_[i] + plane_offsets_[codes[i]]];
-                sum = A(sum + load<A, 1>(grads + i));
-            }
+            bool good = true;
+            for (int64_t p = 0; p < planes && !from_input_; ++p) good &= plane_is_good(codes + p * outputs, outer + p);
+            if (!good) return;
+            const auto add = [&](auto count, int64_t first) POOLGRAD_LAMBDA {
+                A* to = sums + first * inputs;
+                const auto* from = codes + first * outputs;
+                const S* grad = grads + first * outputs;
+                for (int64_t i = 0; i < outputs; ++i)
+                    for (int p = 0; p < count(); ++p) {
+                        A& sum = to[p * inputs + plane_starts_[i] + plane_offsets_[from[p * outputs + i]]];
+                        sum = A(sum + load<A, 1>(grad + p * outputs + i));
+                    }
+            };
+            if (planes == kTogether)
+                add(Constant<kTogether>(), 0);
+            else
+                for (int64_t p = 0; p < planes; ++p) add(Constant<1>(), p);
         });
-        if (beside_) write_sums(result, sums, inputs);
+        if (beside_) write_sums(result, sums, inputs * planes);
     }
     template <class W>
     bool plane_is_good(const W* codes, int64_t outer) {
@@ -789,21 +821,94 @@ class MaxGradient {
     }
 
     void scatter_rows(Rooms& rooms, const Box& box, int64_t outer, const Box& outputs, const CodeView& codes, Sums& sums) {
+        const auto zero = [&](int64_t d, int64_t h) {
+            const int64_t deepest = std::min(space_.depth.window(d).last, box.depth.last) - box.depth.first;
+            const int64_t lowest = std::min(space_.height.window(h).last, box.height.last) - box.height.first;
+            zero_until(sums, box, std::max<int64_t>(0, deepest - 1) * box.height.size() + std::max<int64_t>(0, lowest));
+        };
+        const auto grads = [&](int64_t d, int64_t h, int64_t w) {
+            return static_cast<const S*>(call_.grad) + space_.output_at(outer, d, h, w) + box.inner.first;
+        };
+        const int64_t lag = space_.height.longest_cover();
+        if (rooms.stream_offsets && outputs.height.size() / kStreams >= lag && outputs.depth.size() > 1 && outputs.width.size() <= kPortion &&
+            box.width.size() == space_.width.input_size()) {
+            prepare(rooms, outputs.width);
+            const int64_t steps = divide_up(outputs.depth.size(), kStreams) * outputs.height.size() + (kStreams - 1) * lag;
+            visit_winners<C, S>(codes.data, codes.bytes, [&](const auto* typed) {
+                using W = std::remove_const_t<std::remove_pointer_t<decltype(typed)>>;
+                for (int64_t step = 0; step < steps; ++step) {
+                    Stream<W> streams[kStreams];
+                    int count = 0;
+                    for (int64_t i = 0; i < kStreams; ++i) {
+                        const int64_t row = step - i * lag, d = outputs.depth.first + row / outputs.height.size() * kStreams + i;
+                        if (row < 0 || d >= outputs.depth.last) continue;
+                        const int64_t h = outputs.height.first + row % outputs.height.size();
+                        const W* its_codes = typed + codes.index(d, h, outputs.width.first);
+                        zero(d, h);
+                        if (!check(rooms, its_codes, codes.pitch_width, outer, d, h, outputs.width, box.inner)) continue;
+                        const Range depth = space_.depth.window(d), height = space_.height.window(h);
+                        streams[count++] = {sums.origin + (depth.first - box.depth.first) * sums.pitch_depth +
+                                                (height.first - box.height.first) * sums.pitch_height - box.width.first,
+                                            stream_table(rooms, int(i), box, depth, height), its_codes, grads(d, h, outputs.width.first)};
+                    }
+                    if (count == kStreams)
+                        scatter_streams(rooms.starts, outputs.width.size(), streams, Constant<kStreams>());
+                    else
+                        for (int i = 0; i < count; ++i) scatter_streams(rooms.starts, outputs.width.size(), streams + i, Constant<1>());
+                }
+            });
+            return;
+        }
         for (int64_t d = outputs.depth.first; d < outputs.depth.last; ++d)
             for (int64_t h = outputs.height.first; h < outputs.height.last; ++h) {
-                const int64_t deepest = std::min(space_.depth.window(d).last, box.depth.last) - box.depth.first;
-                const int64_t lowest = std::min(space_.height.window(h).last, box.height.last) - box.height.first;
-                zero_until(sums, box, std::max<int64_t>(0, deepest - 1) * box.height.size() + std::max<int64_t>(0, lowest));
-                const S* grads = static_cast<const S*>(call_.grad) + space_.output_at(outer, d, h, outputs.width.first) + box.inner.first;
+                zero(d, h);
                 for (int64_t w = outputs.width.first; w < outputs.width.last; w += kPortion) {
                     const Range portion{w, std::min(w + kPortion, outputs.width.last)};
                     prepare(rooms, portion);
                     visit_winners<C, S>(codes.data, codes.bytes, [&](const auto* typed) {
                         const auto* row = typed + codes.index(d, h, w);
                         if (check(rooms, row, codes.pitch_width, outer, d, h, portion, box.inner))
-                            scatter_row(rooms, box, d, h, row, codes.pitch_width, grads + (w - outputs.width.first) * space_.inner, sums);
+                            scatter_row(rooms, box, d, h, row, codes.pitch_width, grads(d, h, w), sums);
                     });
                 }
+            }
+    }
+
+    // Rows of neighbouring depths that are scattered at once, each so far behind the one before that their windows do not meet: additions
+    // to one element keep their order, and one need not wait for another's.
+    template <class W>
+    struct Stream {
+        A* sums;
+        const int32_t* offsets;  // -1 for codes outside the box
+        const W* codes;
+        const S* grads;
+    };
+    const int32_t* stream_table(Rooms& rooms, int stream, const Box& box, Range depth, Range height) const {
+        int32_t* table = rooms.stream_offsets + stream * decode_.codes();
+        // From and to which offset a window lies within the box.
+        const auto inside = [](Range all, Range window) {
+            const bool whole = all.first <= window.first && window.last <= all.last;
+            return whole ? Range{0, INT64_MAX} : Range{all.first - window.first, all.last - window.first};
+        };
+        const auto holds = [](Range range, int64_t offset) { return range.first <= offset && offset < range.last; };
+        const std::pair<Range, Range> here{inside(box.depth, depth), inside(box.height, height)};
+        if (here == rooms.stream_inside[stream]) return table;
+        rooms.stream_inside[stream] = here;
+        for (int64_t code = 0; code < decode_.codes(); ++code) {
+            const Offset offset = decode_(uint64_t(code));
+            const bool in_box = holds(here.first, offset.depth) && holds(here.second, offset.height);
+            table[code] = in_box ? int32_t(rooms.offsets[code]) : -1;
+        }
+        return table;
+    }
+    template <class W, int count>
+    POOLGRAD_NOINLINE static void scatter_streams(const int64_t* starts, int64_t outputs, const Stream<W>* streams, Constant<count>) {
+        A nowhere = 0;
+        for (int64_t w = 0; w < outputs; ++w)
+            for (int i = 0; i < count; ++i) {
+                const int32_t offset = streams[i].offsets[streams[i].codes[w]];
+                A* sum = offset >= 0 ? streams[i].sums + starts[w] + offset : &nowhere;
+                *sum = A(*sum + load<A, 1>(streams[i].grads + w));
             }
     }
 
@@ -893,6 +998,7 @@ class MaxGradient {
     const bool gather_;
     const Finder finder_;
     bool stream_ = false, beside_ = false;  // beside_: a scatter sums in scratch first
+    int64_t together_ = 1;                  // planes
     bool planewise_ = false;                // small planes are scattered as one, by the tables below
     int32_t *plane_starts_ = nullptr, *plane_offsets_ = nullptr;
     uint32_t* plane_masks_ = nullptr;

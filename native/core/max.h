@@ -190,10 +190,8 @@ struct Offset {
 class Decoder {
   public:
     explicit Decoder(const MaxSpace& space)
-        : step_(space.step), codes_(count(space)), memory_(codes_ ? codes_ * int64_t(sizeof(Offset)) + (codes_ + 1) * 8 : 0) {
+        : step_(space.step), codes_(count(space)), memory_(codes_ * int64_t(sizeof(Offset))) {
         for (int64_t code = 0; code < codes_; ++code) table()[code] = divide(uint64_t(code));
-        for (int64_t code = 0; code < codes_; ++code) packed()[code] = pack(table()[code].depth, table()[code].height, table()[code].width);
-        if (codes_) packed()[codes_] = pack(kField - 1, kField - 1, kField - 1);  // any other code
     }
     // An offset outside every window when no window has that code.
     Offset operator()(uint64_t code) const { return code < uint64_t(codes_) ? table()[code] : divide(code); }
@@ -210,28 +208,36 @@ class Decoder {
         return offset.depth < depth.size() && offset.height < height.size() && offset.width < width.size();
     }
 
-    // Of the codes in the table: whether all lie in their windows, of packed lengths lengths_of(index). Three comparisons in one: a guard
-    // above each offset's field outlives the subtraction from a length that is larger.
-    static uint64_t pack_lengths(int64_t depth, int64_t height, int64_t width) { return pack(depth - 1, height - 1, width - 1); }
+    // Of the codes in the table: whether all lie in their windows, of packed lengths lengths_of(Constant<lanes>, index). Codes are divided
+    // by multiplying, which is exact for numbers as small as these.
+    static uint32_t pack_lengths(int64_t depth, int64_t height, int64_t width) { return uint32_t((depth - 1) << 20 | (height - 1) << 10 | (width - 1)); }
     template <class W, class Lengths>
     bool all_inside(const W* codes, int64_t count, const Lengths& lengths_of) const {
-        constexpr uint64_t guards = uint64_t(kField) << 40 | uint64_t(kField) << 20 | uint64_t(kField);
-        if (!codes_) return false;
-        uint64_t good = guards;
-        const uint64_t* offsets = packed();
-        for (int64_t i = 0; i < count; ++i) good &= (lengths_of(i) | guards) - offsets[std::min(uint64_t(codes[i]), uint64_t(codes_))];
-        return (good & guards) == guards;
+        if (!codes_ || sizeof(W) == 8) return false;
+        uint32_t step[2], inverse[2];
+        for (std::size_t i = 0; i < 2; ++i) {
+            step[i] = uint32_t(std::min(step_[i], uint64_t(kMostCodes)));
+            inverse[i] = step[i] ? ((1u << 20) + step[i] - 1) / step[i] : 0;
+        }
+        const auto most = uint32_t(codes_);
+        Odd<uint32_t> outside;
+        each_column<uint32_t>(count, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+            constexpr int lanes = decltype(lanes_of)::value;
+            const Vector<uint32_t, lanes> all = load<uint32_t, lanes>(codes + at), code = all & spread<uint32_t, lanes>(kMostCodes - 1);
+            const Vector<uint32_t, lanes> depth = code * inverse[0] >> 20, rest = code - depth * step[0];
+            const Vector<uint32_t, lanes> height = rest * inverse[1] >> 20, width = rest - height * step[1];
+            const Vector<uint32_t, lanes> lengths = lengths_of(lanes_of, at);
+            outside.template note<lanes>((all >= spread<uint32_t, lanes>(most)) | (depth > lengths >> 20) | (height > (lengths >> 10 & 1023u)) |
+                                         (width > (lengths & 1023u)));
+        });
+        return !outside.seen();
     }
 
   private:
-    static constexpr int64_t kField = 1 << 12;  // beyond any length of a window with an entry
-    static uint64_t pack(int64_t depth, int64_t height, int64_t width) {
-        return uint64_t(depth) << 40 | uint64_t(height) << 20 | uint64_t(width);
-    }
-    uint64_t* packed() const { return reinterpret_cast<uint64_t*>(table() + codes_); }
+    static constexpr uint32_t kMostCodes = 1024;
     static int64_t count(const MaxSpace& space) {
         const double product = double(space.depth.reach()) * double(space.height.reach()) * double(space.width.reach());
-        return product <= 1024 && space.step[2] == 1 ? int64_t(product) : 0;
+        return product <= double(kMostCodes) && space.step[2] == 1 ? int64_t(product) : 0;
     }
     Offset* table() const { return reinterpret_cast<Offset*>(memory_.data()); }
     Offset divide(uint64_t code) const {

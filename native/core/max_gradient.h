@@ -216,6 +216,7 @@ class MaxGradient {
                 if (streams) stream_offsets = arena.take<int32_t>(kStreams * job.decode_.codes());
                 std::fill_n(stream_inside, kStreams, std::pair<Range, Range>{{-1, -1}, {-1, -1}});
                 if (run == 1 && job.decode_.small()) column_masks = arena.take<uint32_t>(most_outputs);
+                if (run == 1 && job.decode_.codes() && !job.decode_.small()) column_lengths = arena.take<uint32_t>(most_outputs);
             }
         }
         Range outputs{0, 0};              // of width, whose windows start at `starts` and have `lengths`
@@ -236,7 +237,8 @@ class MaxGradient {
         int64_t* offsets = nullptr;        // of codes, in the sums; then the same with -1 for those outside the box
         int32_t* stream_offsets = nullptr;
         std::pair<Range, Range> stream_inside[kStreams];  // what they are of
-        uint32_t* column_masks = nullptr;  // masks of the windows' lengths, for inner runs of 1
+        // For inner runs of 1: masks of the windows' lengths, or one less than these.
+        uint32_t *column_masks = nullptr, *column_lengths = nullptr;
     };
     // What a writer is given at once: rows of windows apart, or runs of a row.
     int64_t most_written() const {
@@ -285,6 +287,7 @@ class MaxGradient {
         for (int64_t w = outputs.first; w < outputs.last; ++w) {
             const Range window = space_.width.window(w);
             rooms.starts[w - outputs.first] = window.first, rooms.lengths[w - outputs.first] = window.size();
+            if (rooms.column_lengths) rooms.column_lengths[w - outputs.first] = uint32_t(window.size() - 1);
         }
         for (int64_t i = outputs.size(); i-- > 0;)
             rooms.alike[i] = i + 1 < outputs.size() && rooms.lengths[i] == rooms.lengths[i + 1] ? rooms.alike[i + 1] : i + 1;
@@ -376,10 +379,12 @@ class MaxGradient {
             for (int64_t w = 0; rooms.column_masks && w < rooms.outputs.size(); ++w) rooms.column_masks[w] = rooms.masks[rooms.lengths[w]];
         }
         if (rooms.column_masks && all_in_each(codes, outputs.size(), rooms.column_masks + (outputs.first - rooms.outputs.first))) return true;
-        if (run == 1 && pitch == 1 && !decode_.small() && outputs.size() <= kLanes<W> * 4) {  // many of these are clipped
-            const uint64_t rest = Decoder::pack_lengths(depth.size(), height.size(), 1);
-            const int64_t* lengths = rooms.lengths + (outputs.first - rooms.outputs.first);
-            if (decode_.all_inside(codes, outputs.size(), [=](int64_t i) { return rest + uint64_t(lengths[i] - 1); })) return true;
+        if (rooms.column_lengths && pitch == 1) {  // of short rows, many are clipped
+            const uint32_t rest = Decoder::pack_lengths(depth.size(), height.size(), 1), *its_lengths = rooms.column_lengths + (outputs.first - rooms.outputs.first);
+            if (decode_.all_inside(codes, outputs.size(), [=](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+                    return load<uint32_t, lanes()>(its_lengths + at) + spread<uint32_t, lanes()>(rest);
+                }))
+                return true;
         }
         // Of windows that have several ranges of codes, where these begin.
         constexpr int most_ranges = 32;
@@ -399,8 +404,8 @@ class MaxGradient {
             if constexpr (sizeof(W) == 1)
                 if (range_count && all_in_ranges(row, (last - w) * run, ranges, range_count, uint8_t(lengths[w]))) continue;
             if (decode_.small() && all_in(row, (last - w) * run, rooms.masks[lengths[w]])) continue;
-            const uint64_t packed = Decoder::pack_lengths(depth.size(), height.size(), lengths[w]);
-            if (!decode_.small() && decode_.all_inside(row, (last - w) * run, [=](int64_t) { return packed; })) continue;
+            const uint32_t packed = decode_.codes() ? Decoder::pack_lengths(depth.size(), height.size(), lengths[w]) : 0;
+            if (!decode_.small() && decode_.all_inside(row, (last - w) * run, [=](auto lanes, int64_t) POOLGRAD_LAMBDA { return spread<uint32_t, lanes()>(packed); })) continue;
             for (int64_t i = 0; i < (last - w) * run; ++i)
                 if (!Decoder::inside(decode_(row[i]), depth, height, Range{0, lengths[w]})) {
                     good = false;
@@ -742,7 +747,7 @@ class MaxGradient {
         if (decode_.small())
             plane_masks_ = arena.take<uint32_t>(outputs_each());
         else
-            plane_lengths_ = arena.take<uint64_t>(outputs_each());
+            plane_lengths_ = arena.take<uint32_t>(outputs_each());
         plane_offsets_ = arena.take<int32_t>(decode_.codes());
         if (!base) return arena.used();
         const int64_t row = space_.width.input_size(), plane = space_.height.input_size() * row;
@@ -797,7 +802,7 @@ class MaxGradient {
     bool plane_is_good(const W* codes, int64_t outer) {
         const int64_t outputs = outputs_each();
         if (decode_.small() ? all_in_each(codes, outputs, plane_masks_)
-                            : decode_.all_inside(codes, outputs, [this](int64_t i) { return plane_lengths_[i]; }))
+                            : decode_.all_inside(codes, outputs, [this](auto lanes, int64_t at) POOLGRAD_LAMBDA { return load<uint32_t, lanes()>(plane_lengths_ + at); }))
             return true;
         bool good = true;
         const int64_t row = space_.width.output_size(), plane = space_.height.output_size() * row;
@@ -1001,8 +1006,7 @@ class MaxGradient {
     int64_t together_ = 1;                  // planes
     bool planewise_ = false;                // small planes are scattered as one, by the tables below
     int32_t *plane_starts_ = nullptr, *plane_offsets_ = nullptr;
-    uint32_t* plane_masks_ = nullptr;
-    uint64_t* plane_lengths_ = nullptr;
+    uint32_t *plane_masks_ = nullptr, *plane_lengths_ = nullptr;
     int64_t reached_ = 0;  // outputs along width that reach a box, at most
     int64_t found_ = 0;  // winners of a box that are found at once, for each inner element
     Extent tile_{};

@@ -108,6 +108,7 @@ class Best {
     int64_t run() const { return side_by_side_ ? 1 : run_; }
     int64_t tile() const { return tile_; }
     int64_t block() const { return block_; }
+    bool keeps_rows() const { return lines_.keeps_rows(); }
     // Elements that a sink is given at once.
     int64_t most() const { return passes() ? piece_size() : std::max(row_size(), Lines<S, V, C, coded>::kRoom); }
     int planes() const { return side_by_side_ ? kPlanes<V> : 1; }
@@ -710,7 +711,7 @@ void max_forward_with(const MaxCall& call) {
     tiling.tile = {1, tiling.extent[1], tiling.extent[2], best.direct() ? best.strip() : best.tile(), best.run()};
     const int64_t bytes = divide_up(traffic, tiling.elements());
     tiling.extent[0] = divide_up(tiling.extent[0], best.planes());
-    if (space.depth.longest_window() > 1 && !best.bundled())
+    if (space.depth.longest_window() > 1 && !best.bundled() && !best.keeps_rows())
         tiling.tile[2] = std::min(tiling.extent[2], divide_up(16, best.block()) * best.block());
     balance(tiling, call.workers, bytes * best.planes());
     const Turn<V> sign(call, Type<S>());

@@ -178,12 +178,21 @@ class Lines {
         shares_ = kShares && ring_rows_ && high + int64_t(others) <= kRows && space.step[0] <= most_codes / uint64_t(deep) &&
                   space.step[1] <= most_codes / others;
         if (shares_) ring_rows_ += int64_t(others);
+        const int64_t columns = rule ? (tile_ - 1) * rule->stride + rule->window : kRoom;
+        ring_pitch_ = (divide_up(std::min(columns, space.width.input_size()) * space.inner + kLanes<V>, kLine) | 1) * kLine;
+        // Windows that overlap in depth share too, if there is room for all rows of some depths.
+        constexpr int64_t bytes = int64_t(sizeof(V) + (coded ? sizeof(C) : 0)) * Shared::kCount;
+        if (shares_ && space.depth.longest_cover() >= Shared::kCount && space.depth.output_size() >= Shared::kCount &&
+            space.height.input_size() <= kRingBytes / (ring_pitch_ * bytes))
+            ring_depths_ = Shared::kCount, ring_rows_ = space.height.input_size();
     }
 
     static constexpr int64_t kRoom = (16 << 10) / int64_t(sizeof(V));  // elements of a line
+    static constexpr int64_t kBlock = coded ? kRoom / 4 : kRoom / 2;   // of short rows
 
     bool usable() const { return usable_; }
     int64_t tile() const { return tile_; }  // the most outputs of a row
+    bool keeps_rows() const { return usable_ && ring_rows_ > 0; }  // which boxes cut along height would make twice
 
     struct Both {
         V* values = nullptr;
@@ -201,8 +210,10 @@ class Lines {
             const Rule* rule = job.space_.width.rule();
             size = kRoom + (rule ? (2 * rule->window + 4 * rule->stride) * job.space_.inner : Picks<V>::kSlack) + kLanes<V>;
             const auto take = [&](int64_t rows) { return Both{arena.take<V>(rows * size), arena.take<C>(coded ? rows * size : 0)}; };
-            line = take(1), phases = take(rule && rule->stride > 1), found = take(1), packed = take(1), ring = take(job.ring_rows_);
-            ring_holds = arena.take<int64_t>(job.ring_rows_);
+            line = take(1), phases = take(rule && rule->stride > 1), found = take(1), packed = take(1);
+            const int64_t rows = job.ring_depths_ * job.ring_rows_;
+            ring = {arena.take<V>(rows * job.ring_pitch_), arena.take<C>(coded ? rows * job.ring_pitch_ : 0)};
+            ring_holds = arena.take<int64_t>(rows);
             if (!rule) picks = Picks<V>(arena, job.tile_), code_picks = Picks<C>(arena, coded ? job.tile_ : 0);
         }
         Both line, phases, found, packed, ring;
@@ -214,7 +225,7 @@ class Lines {
         int64_t lead = 0, groups = 0, pitch = 0;      // of a row in a line: what lies before the columns, its outputs, its elements
         int64_t block = 0;                            // rows
         Range heights{0, 0}, *windows = nullptr;      // of small windows, those of height that were asked for last
-        std::pair<int64_t, int64_t> ring_of{-1, -1};  // outer and depth
+        std::pair<int64_t, int64_t> ring_of{-1, -1};  // outer and first depth
     };
 
     // For these outputs of width.
@@ -234,7 +245,8 @@ class Lines {
             if constexpr (kWords<S, V>) rooms.picks.prepare(outputs.size(), rooms.columns.first, window);
             if constexpr (kWords<S, V> && coded) rooms.code_picks.prepare(outputs.size(), rooms.columns.first, window);
         }
-        rooms.block = std::max<int64_t>(1, kRoom / std::max(rooms.pitch, rooms.groups * space_.inner));
+        rooms.block = std::max<int64_t>(1, kBlock / std::max(rooms.pitch, rooms.groups * space_.inner));
+        if (rooms.block > Shared::kCount) rooms.block = rooms.block / Shared::kCount * Shared::kCount;
         std::fill_n(rooms.line.values, rooms.size, lowest());
         if (coded) std::fill_n(rooms.line.codes, rooms.size, C(0));
         rooms.ring_of = {-1, -1};
@@ -245,7 +257,10 @@ class Lines {
         if constexpr (kSlides)
             if (slides_) return in_registers(rooms, outer, d, heights, outputs);
         const int64_t inner = space_.inner, pitch = rooms.pitch;
-        if (rooms.ring_of != std::pair(outer, d)) std::fill_n(rooms.ring_holds, ring_rows_, -1), rooms.ring_of = {outer, d};
+        if (rooms.ring_of.first != outer || d < rooms.ring_of.second || d >= rooms.ring_of.second + ring_depths_) {
+            std::fill_n(rooms.ring_holds, ring_depths_ * ring_rows_, -1);
+            rooms.ring_of = {outer, std::min(d, space_.depth.output_size() - ring_depths_)};
+        }
         const Both line = rooms.line.at(rooms.lead * inner);
         if (space_.depth.longest_window() == 1) {
             if (!down_flat(rooms, outer, d, heights, line)) return false;
@@ -276,6 +291,8 @@ class Lines {
     static constexpr bool kSlides = is_float<S> ? !kPlain<S, V> : std::is_same_v<S, V>;
     static constexpr bool kShares = is_float<S> && !kPlain<S, V>;        // integers are not worth the code
     static constexpr int64_t kRows = 64;                                 // that are folded at once
+    static constexpr int64_t kLine = 64 / int64_t(sizeof(V));            // of the cache
+    static constexpr int64_t kRingBytes = 512 << 10;                     // of rows of several depths
 
     static V lowest() {
         if constexpr (std::is_floating_point_v<V>)
@@ -409,9 +426,9 @@ class Lines {
         const bool shares = shares_ && length >= kLanes<V> && shared.find(space_.height, heights);
         BestRow<V, C> rows[kRows];
         for (int64_t y = height.first; y < (shares ? shared.all().last : height.last); ++y) {
-            const int64_t place = y % ring_rows_;
-            const Both row = rooms.ring.at(place * rooms.size);
-            if (rooms.ring_holds[place] != y && !sources(rooms, outer, depth, {y, y + 1}, row)) return 0;
+            const int64_t place = (d - rooms.ring_of.second) * ring_rows_ + y % ring_rows_;
+            const Both row = rooms.ring.at(place * ring_pitch_);
+            if (rooms.ring_holds[place] != y && !make_row(rooms, outer, d, y, length, row)) return 0;
             rooms.ring_holds[place] = y;
             rows[y - height.first] = {row.values, row.codes, C(uint64_t(y - height.first) * space_.step[1])};
         }
@@ -419,6 +436,39 @@ class Lines {
             if (shares) return first_of_shared(shared, rows, length, to, rooms.pitch), Shared::kCount;
         first_of_best<coded>(rows, height.size(), length, to.values, to.codes);
         return 1;
+    }
+    // Over depth: the row of the ring, or that of all its depths if they share.
+    bool make_row(Rooms& rooms, int64_t outer, int64_t d, int64_t y, int64_t length, Both to) const {
+        Shared shared;
+        const int64_t first = rooms.ring_of.second, place = y % ring_rows_;
+        if constexpr (kShares)
+            if (ring_depths_ > 1 && length >= kLanes<V> && shared.find(space_.depth, {first, first + ring_depths_})) {
+                const S* from = static_cast<const S*>(call_.source) + space_.input_at(outer, 0, y, rooms.columns.first);
+                const bool good = fold_sources(shared, from, space_.input_at(0, 1, 0, 0), length, C(space_.step[0]),
+                                               rooms.ring.at(place * ring_pitch_), ring_rows_ * ring_pitch_);
+                for (int64_t i = 0; i < ring_depths_; ++i) rooms.ring_holds[i * ring_rows_ + place] = good ? y : -1;
+                return good;
+            }
+        return sources(rooms, outer, space_.depth.window(d), {y, y + 1}, to);
+    }
+    // Windows that share, of source rows `row` apart, to rows `pitch` apart; false if they need the careful way.
+    POOLGRAD_NOINLINE bool fold_sources(const Shared shared, const S* from, int64_t row, int64_t length, C step, Both to, int64_t pitch) const {
+        constexpr int lanes = kLanes<V>;
+        using Bits = typename Turn<V>::Bits;
+        const Turn<V> sign = sign_;
+        Odd<V> odd;
+        fold_shared<coded>(
+            shared, length, to.values, to.codes, pitch, step,
+            [&](int64_t at, int64_t y) POOLGRAD_LAMBDA {
+                const Vector<V, lanes> raw = load<V, lanes>(from + y * row + at);
+                if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(raw, raw));
+                if constexpr (std::is_floating_point_v<V> && !coded)
+                    odd.template note<lanes>(bit_copy<Vector<Bits, lanes>>(raw) == spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
+                return sign.template turn<lanes>(raw);
+            },
+            [](int64_t, int64_t) POOLGRAD_LAMBDA { return Vector<C, lanes>{}; },
+            [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return x > best; });
+        return !odd.seen();
     }
     POOLGRAD_NOINLINE void first_of_shared(Shared shared, const BestRow<V, C>* rows, int64_t length, Both to, int64_t pitch) const {
         constexpr int lanes = kLanes<V>;
@@ -450,25 +500,12 @@ class Lines {
         const S* plane = static_cast<const S*>(call_.source) + space_.input_at(outer, space_.depth.window(d).first, 0, rooms.columns.first);
         const Turn<V> sign = sign_;
         const C step = C(space_.step[1]);
-        constexpr int lanes = kLanes<V>;
-        using Bits = typename Turn<V>::Bits;
         Odd<V> odd;
         Shared shared;
         for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(rooms.pitch)) {
             if constexpr (kShares)
-                if (length >= lanes && shared.find(space_.height, {h, heights.last})) {
-                    fold_shared<coded>(
-                        shared, length, to.values, to.codes, rooms.pitch, step,
-                        [&](int64_t at, int64_t y) POOLGRAD_LAMBDA {
-                            const Vector<V, lanes> raw = load<V, lanes>(plane + y * row + at);
-                            if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(raw, raw));
-                            if constexpr (std::is_floating_point_v<V> && !coded)
-                                odd.template note<lanes>(bit_copy<Vector<Bits, lanes>>(raw) ==
-                                                         spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
-                            return sign.template turn<lanes>(raw);
-                        },
-                        [](int64_t, int64_t) POOLGRAD_LAMBDA { return Vector<C, lanes>{}; },
-                        [](auto x, auto best, auto, auto) POOLGRAD_LAMBDA { return x > best; });
+                if (length >= kLanes<V> && shared.find(space_.height, {h, heights.last})) {
+                    if (!fold_sources(shared, plane, row, length, step, to, rooms.pitch)) return false;
                     h += Shared::kCount - 1, to = to.at((Shared::kCount - 1) * rooms.pitch);
                     continue;
                 }
@@ -491,7 +528,7 @@ class Lines {
     void across(const Rooms& rooms, int64_t count, Both to) const {
         const Rule& rule = *space_.width.rule();
         const int64_t inner = space_.inner;
-        if (rule.stride == 1 && rule.window >= 5) return by_doubling(rooms, count * inner, to);
+        if (rule.stride == 1 && rule.window >= 5) return by_tripling(rooms, count * inner, to);
         Both starts[8] = {rooms.line};
         Both phase = rooms.phases;
         for (int64_t r = 0; rule.stride > 1 && r < std::min(rule.stride, rule.window); ++r) {
@@ -509,21 +546,25 @@ class Lines {
         first_of_best<coded>(rows, rule.window, count * inner, to.values, to.codes);
     }
 
-    // The same for stride 1: windows of 2, 4, 8, ... elements from two of half the size, and the last from two that overlap. `to` is not
+    // The same for stride 1: windows of 3, 9, 27, ... elements from three of the size before, which overlap in the last. `to` is not
     // rooms.packed, where the windows are kept.
-    void by_doubling(const Rooms& rooms, int64_t length, Both to) const {
+    void by_tripling(const Rooms& rooms, int64_t length, Both to) const {
         const int64_t inner = space_.inner, window = space_.width.rule()->window;
-        const auto join = [&](Both from, int64_t shift, int64_t count, Both into) {
-            const Both other = from.at(shift * inner);
-            const BestRow<V, C> rows[2] = {{from.values, from.codes, C(0)}, {other.values, other.codes, C(uint64_t(shift) * space_.step[2])}};
-            first_of_best<coded>(rows, 2, count, into.values, into.codes);
-        };
-        int64_t size = 2;
         // In place only whole registers: none is made twice. Each pass leaves off what it could not read whole.
         const auto whole = [](int64_t count) { return divide_up(count, kLanes<V>) * kLanes<V>; };
-        join(rooms.line, 1, whole(length + (window - 2) * inner), rooms.packed);
-        for (; 2 * size <= window; size *= 2) join(rooms.packed, size, whole(length + (window - 2 * size) * inner), rooms.packed);
-        join(rooms.packed, window - size, length, to);
+        Both from = rooms.line;
+        for (int64_t size = 1, next; size < window; size = next, from = rooms.packed) {
+            next = std::min(3 * size, window);
+            const int64_t shifts[3] = {0, next > 2 * size ? size : next - size, next - size};
+            BestRow<V, C> rows[3];
+            for (int i = 0; i < 3; ++i) {
+                const Both other = from.at(shifts[i] * inner);
+                rows[i] = {other.values, other.codes, C(uint64_t(shifts[i]) * space_.step[2])};
+            }
+            const bool last = next == window;
+            const Both into = last ? to : rooms.packed;
+            first_of_best<coded>(rows, next > 2 * size ? 3 : 2, last ? length : whole(length + (window - next) * inner), into.values, into.codes);
+        }
     }
 
     // The same of an irregular axis, row by row.
@@ -560,7 +601,7 @@ class Lines {
     const MaxSpace& space_;
     const Turn<V> sign_;
     bool slides_, usable_, shares_ = false;
-    int64_t tile_ = 1, ring_rows_ = 0;
+    int64_t tile_ = 1, ring_rows_ = 0, ring_depths_ = 1, ring_pitch_ = 0;
 };
 
 }  // namespace poolgrad::POOLGRAD_ISA

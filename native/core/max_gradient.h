@@ -212,7 +212,9 @@ class MaxGradient {
             } else {
                 sums = arena.take<A>(job.beside_ ? job.tile_[1] * job.tile_[2] * tile * run * (job.planewise_ ? job.together_ : 1) : 0);
                 if (job.decode_.codes()) offsets = arena.take<int64_t>(2 * job.decode_.codes());
-                const bool streams = !kPlain<S, V> && job.space_.inner == 1 && job.decode_.codes() && job.space_.input_at(1, 0, 0, 0) <= INT32_MAX;
+                // Small windows change their winners too often to wait for each other.
+                const bool streams = !kPlain<S, V> && job.space_.inner == 1 && job.decode_.codes() && !job.decode_.small() &&
+                                     job.space_.input_at(1, 0, 0, 0) <= INT32_MAX;
                 if (streams) stream_offsets = arena.take<int32_t>(kStreams * job.decode_.codes());
                 std::fill_n(stream_inside, kStreams, std::pair<Range, Range>{{-1, -1}, {-1, -1}});
                 if (run == 1 && job.decode_.small()) column_masks = arena.take<uint32_t>(most_outputs);

@@ -233,10 +233,8 @@ class TruncatedGradient : Sides {
         if (tiling.empty()) return;
         const bool turns = can_turn(call_.layout) && !width_.axis->rule();
         if (turns && run_turned(call_, true, [](const AverageCall& part) { TruncatedGradient(part).run(); })) return;
-        if constexpr (sizeof(S) == 4) {
-            const int64_t bytes = tiling.elements() * int64_t(sizeof(S));
-            if (Fill<S, double> fill(call_); fill.usable()) return fill.run(2 * bytes, bytes);
-        }
+        if constexpr (sizeof(S) == 4)
+            if (Fill<S, double> fill(call_); fill.usable()) return fill.run(2 * tiling.elements() * int64_t(sizeof(S)));
         tiling.tile = {1, tiling.extent[1], tiling.extent[2], std::min({most_, fitting_tile(width_, most_), tiling.extent[3]}), run_};
         balance(tiling, call_.workers, 2 * int64_t(sizeof(S)));
         Arena measure(nullptr);

@@ -50,6 +50,14 @@ void store_values(To* to, const From* from, int64_t count, Turn<V> sign) {
     });
 }
 
+// Where nothing is to be turned or converted.
+template <class S, class V>
+bool put_as_found(Writer<S>& writer, int64_t at, const V* values, int64_t length, Turn<V> sign) {
+    if constexpr (std::is_same_v<S, V>)
+        if (!sign.mask) return writer.put(at, values, length), true;
+    return false;
+}
+
 // Makes rows of maxima for a box of outputs of one outer index (or kPlanes of them, side by side).
 template <class S, class V, class C, bool coded>
 class Best {
@@ -65,7 +73,8 @@ class Best {
         const int64_t rows = space.depth.output_size() * space.height.output_size();
         bundled_ = kBundles && bundles && space.inner == 1 && space.outer >= kPlanes<V> / 2 && elements <= kDirectOverlapping &&
                    std::max(space.input_at(1, 0, 0, 0), space.output_at(1, 0, 0, 0)) <= kBundle &&
-                   (!lines_.usable() || space.width.output_size() < 14 || (rows == 1 && rule && rule->stride > 1));
+                   (lines_.slides() ? 2 * space.width.output_size() <= kLanes<V>
+                                    : !lines_.usable() || space.width.output_size() < 14 || (rows == 1 && rule && rule->stride > 1));
         side_by_side_ = bundled_ || (kWords<S, V> && planes && !lines_.usable() && space.inner == 1 && space.outer >= kPlanes<V> / 2 &&
                                      space.width.longest_window() <= 64 && (!rule || space.width.output_size() < 32 || rule->stride > 4));
         const int64_t inner = side_by_side_ ? kPlanes<V> : space.inner;
@@ -155,13 +164,13 @@ class Best {
         Range joined_rows{0, 0};
     };
 
-    // sink(d, h, count, at, length, values, codes) for every output row of the box, [width][inner], or `count` of them one after the other,
-    // or for the elements of a row from `at` on: depth by depth, but for windows of several depths in blocks of heights.
+    // sink(outer, d, h, count, at, length, values, codes) for every output row of the box, [width][inner], or `count` of them one after the
+    // other, or for the elements of a row from `at` on: depth by depth, but for windows of several depths in blocks of heights.
     template <class Sink>
-    void rows(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
+    void rows(Rooms& rooms, Range outers, const Box& box, const Sink& sink) const {
         if constexpr (!kPlain<S, V>)
-            if (lines_.usable()) return as_lines(rooms, outer, box, sink);
-        carefully(rooms, outer, box, sink);
+            if (lines_.usable()) return as_lines(rooms, outers, box, sink);
+        for (int64_t outer = outers.first; outer < outers.last; ++outer) carefully(rooms, outer, box, sink);
     }
 
     // Other windows in passes, the last of which writes where the results belong if they are of V: to(d, h, i, at) for some elements of a
@@ -200,6 +209,7 @@ class Best {
     // Windows of few elements are searched in one pass, straight into where the results belong: sink(d, h, outputs, search) for every row
     // of the box, or a part of it, which calls search(S* results).
     bool direct() const { return direct_ && !lines_.usable(); }
+    bool lines() const { return !kPlain<S, V> && lines_.usable(); }
     // Outputs of a row in a box: rows that are read again stay in the second cache.
     int64_t strip() const {
         const int64_t rows = space_.height.longest_cover() > 1 ? space_.depth.longest_window() * space_.height.longest_window() : 0;
@@ -244,17 +254,25 @@ class Best {
 
   private:
     template <class Sink>
-    void as_lines(Rooms& rooms, int64_t outer, const Box& box, const Sink& sink) const {
+    void as_lines(Rooms& rooms, Range outers, const Box& box, const Sink& sink) const {
         lines_.prepare(rooms.lines, box.width);
-        for (int64_t d = box.depth.first; d < box.depth.last; ++d)
-            for (Range heights{box.height.first, 0}; heights.first < box.height.last; heights.first = heights.last) {
-                heights.last = std::min(heights.first + rooms.lines.block, box.height.last);
-                if (lines_.find(rooms.lines, outer, d, heights, box.width))
-                    sink(d, heights.first, heights.size(), int64_t(0), box.width.size() * space_.inner, rooms.lines.packed.values,
-                         rooms.lines.packed.codes);
-                else
-                    carefully(rooms, outer, {box.outer, {d, d + 1}, heights, box.width, box.inner}, sink);
-            }
+        // Small depths, and planes, are taken together.
+        const int64_t high = box.height.size(), block = rooms.lines.block;
+        const bool flat = lines_.slides() && high <= kSlideHeights && high == space_.height.output_size();
+        const bool whole = flat && box.depth.size() == space_.depth.output_size();
+        const int64_t deep = flat ? std::clamp<int64_t>(block / high, 1, box.depth.size()) : 1;
+        const int64_t planes = whole && deep == box.depth.size() ? std::clamp<int64_t>(block / (high * deep), 1, outers.size()) : 1;
+        const int64_t most = lines_.slides() ? std::min(block, kSlideHeights) : block;
+        const auto next = [](Range now, int64_t step, Range all) { return Range{now.last, std::min(now.last + step, all.last)}; };
+        for (Range o = next({0, outers.first}, planes, outers); !o.empty(); o = next(o, planes, outers))
+            for (Range d = next({0, box.depth.first}, deep, box.depth); !d.empty(); d = next(d, deep, box.depth))
+                for (Range h = next({0, box.height.first}, most, box.height); !h.empty(); h = next(h, most, box.height))
+                    if (lines_.find(rooms.lines, o, d, h, box.width))
+                        sink(o.first, d.first, h.first, o.size() * d.size() * h.size(), int64_t(0), box.width.size() * space_.inner,
+                             rooms.lines.packed.values, rooms.lines.packed.codes);
+                    else
+                        for (int64_t outer = o.first; outer < o.last; ++outer)
+                            carefully(rooms, outer, {box.outer, d, h, box.width, box.inner}, sink);
     }
 
     template <class Sink>
@@ -265,11 +283,11 @@ class Best {
                     const int64_t length = box.width.size() * box.inner.size();
                     search(rooms.stored);
                     if (call_.expected || call_.values) store_values(rooms.values, static_cast<const S*>(rooms.stored), length, sign_);
-                    sink(d, h, 1, int64_t(0), length, rooms.values, rooms.codes);
+                    sink(outer, d, h, 1, int64_t(0), length, rooms.values, rooms.codes);
                 });
         pass(
             rooms, outer, box, as_found(), [&](int64_t, int64_t, int64_t i, int64_t) { return rooms.values + i * piece_size(); },
-            [&](int64_t d, int64_t h, int64_t at, int64_t length, V* values, C* codes) { sink(d, h, 1, at, length, values, codes); });
+            [&](int64_t d, int64_t h, int64_t at, int64_t length, V* values, C* codes) { sink(outer, d, h, 1, at, length, values, codes); });
     }
 
     Turn<V> as_found() const {
@@ -773,7 +791,9 @@ void max_forward_with(const MaxCall& call) {
                         });
                     continue;
                 }
-            best.rows(rooms, outer, box, [&](int64_t d, int64_t h, int64_t count, int64_t from, int64_t elements, V* values, C* codes) {
+            // Lines may be of all planes of the box.
+            const Range planes = best.lines() ? box.outer : Range{outer, outer + 1};
+            best.rows(rooms, planes, box, [&](int64_t first, int64_t d, int64_t h, int64_t count, int64_t from, int64_t elements, V* values, C* codes) {
                 if constexpr (kWords<S, V>)
                     if (best.planes() > 1) {  // turned back in place
                         store_values(values, values, columns * kPlanes<V>, sign);
@@ -782,11 +802,13 @@ void max_forward_with(const MaxCall& call) {
                 // Whole rows lie one after the other.
                 const int64_t rows = columns == space.width.output_size() ? 1 : count, length = count / rows * elements;
                 for (int64_t i = 0; i < rows; ++i) {
-                    const int64_t at = space.output_at(outer, d, h + i, box.width.first) + box.inner.first + from;
-                    if (call.values) store_values(writer.row(at, length), values + i * length, length, sign);
+                    const int64_t at = space.output_at(first, d, h + i, box.width.first) + box.inner.first + from;
+                    if (call.values && !put_as_found(writer, at, values + i * length, length, sign))
+                        store_values(writer.row(at, length), values + i * length, length, sign);
                     if constexpr (coded) write_codes<S>(call.winners, call.winner_bytes, at, codes + i * length, length);
                 }
             });
+            if (best.lines()) break;
         }
         writer.finish();
     });

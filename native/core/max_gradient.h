@@ -229,6 +229,7 @@ class MaxGradient {
         int64_t masks_of[2] = {0, 0};
         std::optional<typename Finder::Rooms> finder;
         std::byte* found = nullptr;
+        int64_t found_from = 0;  // the first plane of these
         S* staging = nullptr;
         C *code_rows = nullptr, *grad_rows = nullptr;
         Picks<C> picks;             // of destinations from output rows
@@ -261,11 +262,15 @@ class MaxGradient {
                 scatter_planes(rooms, outer, std::min(together_, box.outer.last - outer), space_.output_at(outer, 0, 0, 0));
             return;
         }
-        for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
-            if (from_input_ && (gather_ || planewise_ || planes > 1)) find(rooms, group, outputs);
-            const int64_t last = std::min((group + 1) * planes, space_.outer);
-            for (int64_t outer = group * planes, count = 1; outer < last; outer += count) {
-                const CodeView codes = view(rooms, outer, planes, outputs);
+        // Small planes are searched together.
+        const int64_t each = std::max<int64_t>(1, outputs_each());
+        const int64_t searched = from_input_ && planewise_ && planes == 1 ? std::clamp<int64_t>(kPlaneOutputs / each, 1, found_ / each) : 1;
+        for (Range groups{0, box.outer.first}; groups.last < box.outer.last;) {
+            groups = {groups.last, std::min(groups.last + searched, box.outer.last)};
+            if (from_input_ && (gather_ || planewise_ || planes > 1)) find(rooms, groups, outputs);
+            const int64_t last = std::min(groups.last * planes, space_.outer);
+            for (int64_t outer = groups.first * planes, count = 1; outer < last; outer += count) {
+                const CodeView codes = view(rooms, outer, outputs);
                 if constexpr (can_gather) {
                     if (zipped_)
                         zip_rows(rooms, writer, box, outer, ws, codes);
@@ -296,24 +301,27 @@ class MaxGradient {
     }
 
     // The winners of a box of outputs: those given, or those found.
-    CodeView view(const Rooms& rooms, int64_t outer, int planes, const Box& outputs) const {
+    CodeView view(const Rooms& rooms, int64_t outer, const Box& outputs) const {
         if (!from_input_)
             return {call_.winners, call_.winner_bytes, space_.output_at(outer, 0, 0, 0) + outputs.inner.first,
                     space_.output_at(0, 1, 0, 0), space_.output_at(0, 0, 1, 0), space_.inner};
         const int64_t run = outputs.inner.size(), height = outputs.width.size() * run, depth = outputs.height.size() * height;
         const int64_t before = outputs.depth.first * depth + outputs.height.first * height + outputs.width.first * run;
-        return {rooms.found, call_.winner_bytes, outer % planes * outputs.depth.size() * depth - before, depth, height, run};
+        return {rooms.found, call_.winner_bytes, (outer - rooms.found_from) * outputs.depth.size() * depth - before, depth, height, run};
     }
 
     // Finds the winners of some outputs, and compares the maxima with those expected.
-    void find(Rooms& rooms, int64_t group, const Box& outputs) {
+    void find(Rooms& rooms, Range groups, const Box& outputs) {
+        rooms.found_from = groups.first * finder_.planes();
         for (Range part{outputs.width.first, 0}; part.first < outputs.width.last; part.first = part.last) {
             part.last = std::min(part.first + finder_.tile(), outputs.width.last);
             const Box box{{}, outputs.depth, outputs.height, part, outputs.inner};
-            finder_.rows(*rooms.finder, group, box,
-                         [&](int64_t d, int64_t h, int64_t count, int64_t at, int64_t length, const V* values, const C* codes) {
-                             for (int64_t i = 0; i < count; ++i)
-                                 keep(rooms, group, outputs, d, h + i, part.first, at, length, values + i * length, codes + i * length);
+            finder_.rows(*rooms.finder, groups, box,
+                         [&](int64_t group, int64_t d, int64_t h, int64_t count, int64_t at, int64_t length, const V* values, const C* codes) {
+                             // Whole rows lie one after the other.
+                             const int64_t rows = part.size() == space_.width.output_size() ? 1 : count, joined = count / rows * length;
+                             for (int64_t i = 0; i < rows; ++i)
+                                 keep(rooms, group, outputs, d, h + i, part.first, at, joined, values + i * length, codes + i * length);
                          });
         }
     }
@@ -322,7 +330,7 @@ class MaxGradient {
               const V* values, const C* codes) {
         const int planes = finder_.planes(), there = int(std::min<int64_t>(planes, space_.outer - group * planes));
         const int64_t each = planes > 1 ? length / planes : length;
-        const auto to = [&](int p) { return view(rooms, group * planes + p, planes, outputs).index(d, h, first); };
+        const auto to = [&](int p) { return view(rooms, group * planes + p, outputs).index(d, h, first); };
         if constexpr (kWords<S, V>)
             if (planes > 1)
                 store_plane_codes<S>(rooms.found, call_.winner_bytes, codes, each, there, rooms.finder->spare_codes, to);
@@ -702,7 +710,7 @@ class MaxGradient {
             rooms.offsets[code] = offset.depth * sums.pitch_depth + offset.height * sums.pitch_height + offset.width * sums.pitch_width;
         }
         if (!from_input_ || planes > 1) {
-            scatter_rows(rooms, box, outer, outputs, view(rooms, outer, planes, outputs), sums);
+            scatter_rows(rooms, box, outer, outputs, view(rooms, outer, outputs), sums);
         } else {
             // Portions in ascending order: whole depths, or rows of one, or parts of a row.
             const Range ds = outputs.depth, hs = outputs.height, ws = outputs.width;
@@ -713,8 +721,8 @@ class MaxGradient {
                     for (int64_t w = ws.first; w < ws.last; w += columns) {
                         const Box part{{}, {d, std::min(d + depths, ds.last)}, {h, std::min(h + heights, hs.last)},
                                        {w, std::min(w + columns, ws.last)}, box.inner};
-                        find(rooms, outer, part);
-                        scatter_rows(rooms, box, outer, part, view(rooms, outer, 1, part), sums);
+                        find(rooms, {outer, outer + 1}, part);
+                        scatter_rows(rooms, box, outer, part, view(rooms, outer, part), sums);
                     }
         }
         zero_until(sums, box, rows);

@@ -162,13 +162,15 @@ class Lines {
     Lines(const MaxCall& call, const MaxSpace& space) : call_(call), space_(space), sign_(call, Type<S>()) {
         const Rule* rule = space.width.rule();
         const int64_t deep = space.depth.longest_window(), high = space.height.longest_window(), across = space.width.longest_window();
-        slides_ = kSlides && rule && space.inner == 1 && rule->input_size >= kLanes<V> && is_small_window(rule->stride, rule->window) &&
+        slides_ = kSlides && rule && space.inner == 1 && 2 * rule->output_size >= kLanes<V> && is_small_window(rule->stride, rule->window) &&
                   deep * high <= kSlideRows;
         // Rows shorter than a register would be taken element by element.
         usable_ = slides_ || (!kPlain<S, V> && space.inner > 0 && space.width.input_size() * space.inner >= kLanes<V> && deep <= kRows && high <= kRows && across <= kRows &&
                   (rule ? space.inner < 16 && rule->stride <= 8 && rule->window <= kRows && rule->window <= rule->input_size : kWords<S, V> && space.inner == 1));
         if (!usable_) return;
-        const int64_t most = slides_ ? kRoom : rule ? (kRoom / space.inner - rule->window) / rule->stride
+        // Where windows of height may have something in common, some rows are made at once.
+        const int64_t rows = rule && rule->window > rule->stride ? std::clamp<int64_t>(space.height.output_size(), 1, 8) : 1;
+        const int64_t most = slides_ ? kRoom / rows : rule ? (kRoom / space.inner - rule->window) / rule->stride
                                   : std::min(kRoom, fitting_tile(Side{&space.width, false}, kRoom));
         tile_ = std::clamp<int64_t>(most, 1, std::max<int64_t>(1, space.width.output_size()));
         // Windows that overlap in height share what was found over depth.
@@ -191,6 +193,7 @@ class Lines {
     static constexpr int64_t kBlock = coded ? kRoom / 4 : kRoom / 2;   // of short rows
 
     bool usable() const { return usable_; }
+    bool slides() const { return slides_; }
     int64_t tile() const { return tile_; }  // the most outputs of a row
     bool keeps_rows() const { return usable_ && ring_rows_ > 0; }  // which boxes cut along height would make twice
 
@@ -223,7 +226,7 @@ class Lines {
         int64_t size = 0;                             // of each of them
         Range outputs{0, 0}, columns{0, 0};           // of width
         int64_t lead = 0, groups = 0, pitch = 0;      // of a row in a line: what lies before the columns, its outputs, its elements
-        int64_t block = 0;                            // rows
+        int64_t block = 0;                            // rows that are made at once
         Range heights{0, 0}, *windows = nullptr;      // of small windows, those of height that were asked for last
         std::pair<int64_t, int64_t> ring_of{-1, -1};  // outer and first depth
     };
@@ -232,8 +235,12 @@ class Lines {
     void prepare(Rooms& rooms, Range outputs) const {
         if (rooms.outputs == outputs) return;
         rooms.outputs = outputs;
-        rooms.block = std::clamp<int64_t>(kRoom / outputs.size(), 1, kSlideHeights);
-        if (slides_) return;
+        if (slides_) {  // what they read stays in the first cache
+            const int64_t each = space_.input_at(1, 0, 0, 0) / std::max<int64_t>(1, space_.output_at(1, 0, 0, 0)) * outputs.size();
+            const int64_t most = kRoom / outputs.size();
+            rooms.block = std::clamp<int64_t>(kRoom / std::max<int64_t>(1, each), std::min<int64_t>(8, most), most);
+            return;
+        }
         rooms.columns = Side{&space_.width, false}.range(outputs);
         if (const Rule* rule = space_.width.rule()) {
             rooms.lead = rooms.columns.first - (outputs.first * rule->stride - rule->before);
@@ -253,9 +260,11 @@ class Lines {
     }
 
     // The maxima of some rows of outputs, at most rooms.block, one after the other in rooms.packed; false if they need the careful way.
-    bool find(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
+    // Several depths, or planes, only of windows that slide.
+    bool find(Rooms& rooms, Range outers, Range depths, Range heights, Range outputs) const {
         if constexpr (kSlides)
-            if (slides_) return in_registers(rooms, outer, d, heights, outputs);
+            if (slides_) return in_registers(rooms, outers, depths, heights, outputs);
+        const int64_t outer = outers.first, d = depths.first;
         const int64_t inner = space_.inner, pitch = rooms.pitch;
         if (rooms.ring_of.first != outer || d < rooms.ring_of.second || d >= rooms.ring_of.second + ring_depths_) {
             std::fill_n(rooms.ring_holds, ring_depths_ * ring_rows_, -1);
@@ -315,97 +324,163 @@ class Lines {
         }
     }
 
-    // Small windows.
-    bool in_registers(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
+    // Small windows: the rows of these outputs, planes one after the other.
+    bool in_registers(Rooms& rooms, Range outers, Range depths, Range heights, Range outputs) const {
         const Rule& rule = *space_.width.rule();
         bool whole = false;
         if (!(rooms.heights == heights))
             for (int64_t h = heights.first; h < heights.last; ++h) rooms.windows[h - heights.first] = space_.height.window(h);
         rooms.heights = heights;
         with_small_window(rule.stride, rule.window, [&](auto stride, auto window) {
-            whole = slide_rows<decltype(stride)::value, decltype(window)::value>(rooms, outer, d, heights, outputs);
+            whole = slide_rows<decltype(stride)::value, decltype(window)::value>(rooms, outers, depths, heights, outputs);
         });
-        mend_codes(rooms, heights.size(), outputs);
+        mend_codes(rooms, outers.size() * depths.size() * heights.size(), outputs);
         return whole;
     }
+    // First along width, then along height and depth, as the row-major order is. What windows along height have in common stays in registers.
     template <int stride, int window>
-    POOLGRAD_NOINLINE bool slide_rows(Rooms& rooms, int64_t outer, int64_t d, Range heights, Range outputs) const {
-        constexpr int lanes = kLanes<V>;
-        using Bits = typename Turn<V>::Bits;
+    POOLGRAD_NOINLINE bool slide_rows(Rooms& rooms, Range outers, Range depths, Range heights, Range outputs) const {
+        constexpr int lanes = kLanes<V>, overlap = std::max(0, window - stride), reach = stride * lanes + overlap;
+        constexpr int loads = stride == 1 ? window : overlap ? 2 * stride : stride;
         using Cell = std::conditional_t<coded, Coded<V, C>, Vector<V, lanes>>;
-        const RowReader<S, V> reader(static_cast<const S*>(call_.source), space_.inputs(), space_.width.input_size(),
-                                     outputs.first * stride - space_.width.rule()->before);
-        const Range depth = space_.depth.window(d);
+        using There = Mask<V, lanes>;
+        const S* const array = static_cast<const S*>(call_.source);
         const Turn<V> sign = sign_;
-        const C step = C(space_.step[2]);
-        Cell nothing{};
-        values_of(nothing) = spread<V, lanes>(lowest());
-        const auto join = [=](const Cell& best, const Cell& x, int t) POOLGRAD_LAMBDA {
-            if constexpr (coded) {
-                const Vector<C, lanes> code = x.codes + spread<C, lanes>(C(C(t) * step));
-                const auto mask = (x.values > best.values) | ((x.values == best.values) & (code < best.codes));
-                return Cell{select<V, lanes>(mask, x.values, best.values), select<C, lanes>(mask, code, best.codes)};
-            } else {
-                return larger<V, lanes>(x, best);
-            }
-        };
+        const int64_t wide = space_.width.input_size(), plane = space_.height.input_size() * wide, last = space_.inputs() - reach;
+        const int64_t rows = outers.size() * depths.size() * heights.size(), count = outputs.size();
+        // Registers of few rows, and of long ones that have nothing in common, are taken in the order of memory, others down all rows. Then
+        // about as much as the rows have is read until the next ones are.
+        const bool along = count > lanes && (heights.size() < 4 || (!overlap && count >= 32 * lanes));
+        const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
+        const int64_t next = along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
+        const C step_depth = C(space_.step[0]), step_height = C(space_.step[1]), step_width = C(space_.step[2]);
         Odd<V> odd;
-        Both to = rooms.packed;
-        int64_t rows[kSlideRows] = {};  // of a window, from its first one on
-        C codes[kSlideRows] = {};
-        int64_t high = 0;
-        int count = 0;
-        const int64_t wide = space_.width.input_size(), plane = space_.input_at(outer, depth.first, 0, 0);
-        for (int64_t h = 0; h < heights.size(); ++h, to = to.at(outputs.size())) {
-            const Range height = rooms.windows[h];
-            if (height.size() != high) {
-                high = height.size(), count = 0;
-                for (int64_t z = 0; z < depth.size(); ++z)
-                    for (int64_t y = 0; y < high; ++y, ++count) {
-                        rows[count] = space_.input_at(0, z, y, 0);
-                        codes[count] = C(uint64_t(z) * space_.step[0] + uint64_t(y) * space_.step[1]);
-                    }
-            }
-            const int64_t first = plane + height.first * wide;
-            const bool inside = reader.inside(first, first + rows[count - 1]);
-            const auto down = [&](const auto& read, auto terms) POOLGRAD_LAMBDA {
-                Cell best{};
-                for (int t = 0; t < terms; ++t) {
-                    const Vector<V, lanes> raw = read(first + rows[t]), x = sign.template turn<lanes>(raw);
-                    if constexpr (std::is_floating_point_v<V> && !coded)
-                        odd.template note<lanes>(bit_copy<Vector<Bits, lanes>>(raw) == spread<Bits, lanes>(std::numeric_limits<Bits>::min()));
-                    if constexpr (std::is_floating_point_v<V>)
-                        if (t || coded || terms == 1) odd.template note<lanes>(unordered<V, lanes>(x, t ? values_of(best) : x));
-                    if (t == 0) {
-                        values_of(best) = x;
-                        if constexpr (coded) best.codes = spread<C, lanes>(codes[0]);
-                    } else if constexpr (coded) {
-                        const auto mask = x > best.values;
-                        best = {select<V, lanes>(mask, x, best.values), select<C, lanes>(mask, spread<C, lanes>(codes[t]), best.codes)};
-                    } else {
-                        best = larger<V, lanes>(x, best);
+        There there[loads];  // which lanes of what is loaded belong to the row
+        // How rows are read: some of their lanes may lie beside the row, or even outside the array.
+        using Whole = Constant<0>;
+        using Clipped = Constant<1>;
+        using Outside = Constant<2>;
+        const auto row = [&](auto how, int64_t index) POOLGRAD_LAMBDA {
+            __builtin_prefetch(array + index + next);
+            const auto read = [&](int which, int at) POOLGRAD_LAMBDA {
+                Vector<V, lanes> x;
+                if constexpr (how() == Outside())
+                    x = RowReader<S, V>::at_the_end(array, last + reach, index + at);
+                else
+                    x = load<V, lanes>(array + index + at);
+                x = sign.template turn<lanes>(x);
+                return how() == Whole() ? x : select<V, lanes>(there[which], x, spread<V, lanes>(lowest()));
+            };
+            const auto note = [&](auto x, auto y) POOLGRAD_LAMBDA {
+                if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(x, y));
+            };
+            const auto join = [&](Cell& best, Vector<V, lanes> x, int t) POOLGRAD_LAMBDA {
+                if constexpr (coded) best.codes = select<C, lanes>(x > best.values, spread<C, lanes>(C(C(t) * step_width)), best.codes);
+                values_of(best) = larger<V, lanes>(x, values_of(best));
+            };
+            Cell best{};
+            with_terms<stride, window, lanes>(read, note, [&](auto first, auto... others) POOLGRAD_LAMBDA {
+                values_of(best) = first;
+                int t = 0;
+                (join(best, others, ++t), ...);
+            });
+            return best;
+        };
+        const auto down = [&](const Cell& best, const Cell& x, C add) POOLGRAD_LAMBDA {
+            if constexpr (coded)
+                return Cell{larger<V, lanes>(x.values, best.values),
+                            select<C, lanes>(x.values > best.values, x.codes + spread<C, lanes>(add), best.codes)};
+            else
+                return larger<V, lanes>(x, best);
+        };
+        const auto put = [&](int64_t at, const Cell& best) POOLGRAD_LAMBDA {  // what goes beyond the row is written later
+            store<V, lanes>(rooms.packed.values + at, in_order<stride>(values_of(best)));
+            if constexpr (coded) store<C, lanes>(rooms.packed.codes + at, in_order<stride>(best.codes));
+        };
+        const auto any_rows = [&](auto how, int64_t first, Range depth, Range height) POOLGRAD_LAMBDA {
+            Cell best = row(how, first);
+            if (how() == Whole() && window == 2 && depth.size() == 1 && height.size() == 2) return down(best, row(how, first + wide), step_height);
+            for (int64_t z = 0; z < depth.size(); ++z)
+                for (int64_t y = z ? 0 : 1; y < height.size(); ++y)
+                    best = down(best, row(how, first + z * plane + y * wide), C(C(z) * step_depth + C(y) * step_height));
+            return best;
+        };
+        const auto strip = [&](auto how, auto flat, int64_t at, int64_t column) POOLGRAD_LAMBDA {
+            int64_t to = at;
+            for (int64_t outer = outers.first; outer < outers.last; ++outer)
+                for (int64_t d = depths.first; d < depths.last; ++d) {
+                    const Range depth = space_.depth.window(d);
+                    const int64_t origin = space_.input_at(outer, depth.first, 0, 0) + column, deep = flat() ? 1 : depth.size();
+                    Cell kept[std::max(1, flat() ? overlap : overlap * int(kSlideRows / window))]{};
+                    int64_t kept_from = -1;  // the first row that is kept
+                    for (int64_t h = 0; h < heights.size(); ++h, to += count) {
+                        const Range height = rooms.windows[h];
+                        const int64_t first = origin + height.first * wide;
+                        if (height.size() != window) {
+                            put(to, any_rows(how, first, depth, height));
+                            continue;
+                        }
+                        if (overlap && kept_from != height.first)
+                            for (int64_t z = 0; z < deep; ++z)
+                                for (int y = 0; y < overlap; ++y) kept[z * overlap + y] = row(how, first + z * plane + y * wide);
+                        kept_from = height.first + stride;
+                        Cell best{};
+                        for (int64_t z = 0; z < deep; ++z) {
+                            Cell* const common = kept + z * overlap;
+                            const auto cell = [&](auto y) POOLGRAD_LAMBDA {
+                                if constexpr (y() < overlap)
+                                    return common[y()];
+                                else
+                                    return row(how, first + z * plane + y() * wide);
+                            };
+                            with_constants<window>([&](auto... y) POOLGRAD_LAMBDA {
+                                const Cell cells[window] = {cell(y)...};
+                                for (int i = 0; i < overlap; ++i) common[i] = cells[stride + i];
+                                ((best = y() || z ? down(best, cells[y()], C(C(z) * step_depth + C(y()) * step_height)) : cells[0]), ...);
+                            });
+                        }
+                        put(to, best);
                     }
                 }
-                return best;
-            };
-            const auto row = [&](auto terms) POOLGRAD_LAMBDA {
-                slide<stride, window, lanes>(
-                    outputs.size(), reader.whole(inside),
-                    [&](int64_t k, auto filled) POOLGRAD_LAMBDA {
-                        return reader.template column<filled()>(k, inside, nothing, [&](const auto& read) POOLGRAD_LAMBDA { return down(read, terms); });
-                    },
-                    join,
-                    [&](int64_t at, const Cell& best) POOLGRAD_LAMBDA {  // what goes beyond the row is written later
-                        store<V, lanes>(to.values + at, values_of(best));
-                        if constexpr (coded) store<C, lanes>(to.codes + at, best.codes);
-                    });
-            };
-            if (count == window)  // the most frequent
-                row(Constant<window>());
-            else if (window < 4 && count == window * window)
-                row(Constant<window < 4 ? window * window : 1>());
+        };
+        // The last register overlaps the one before.
+        const int64_t start = outputs.first * stride - space_.width.rule()->before;
+        const int64_t top = space_.input_at(outers.first, space_.depth.window(depths.first).first, rooms.windows[0].first, start);
+        const int64_t bottom = space_.input_at(outers.last - 1, space_.depth.window(depths.last - 1).last - 1,
+                                               rooms.windows[heights.size() - 1].last - 1, start);
+        const auto way = [&](int64_t at) {
+            const int64_t column = start + at * stride;
+            if (top + at * stride < 0 || bottom + at * stride > last) return 2;
+            return column < 0 || column + (std::min<int64_t>(lanes, count) - 1) * stride + window > wide ? 1 : 0;
+        };
+        const bool flat = space_.depth.longest_window() == 1;
+        int64_t whole_first = 0, whole_last = along ? count - lanes + 1 : 0;  // of where such registers begin
+        while (whole_first < whole_last && way(whole_first) != Whole()) ++whole_first;
+        while (whole_first < whole_last && way(whole_last - 1) != Whole()) --whole_last;
+        for (int64_t i = 0; whole_first < whole_last && i < rows; ++i) {
+            const Range depth = space_.depth.window(depths.first + i / heights.size() % depths.size()), height = rooms.windows[i % heights.size()];
+            const int64_t first = space_.input_at(outers.first + i / (heights.size() * depths.size()), depth.first, height.first, start);
+            for (int64_t at = whole_first; at < whole_last + lanes - 1; at += lanes) {
+                const int64_t here = std::min(at, whole_last - 1);
+                put(i * count + here, any_rows(Whole(), first + here * stride, depth, height));
+            }
+        }
+        for (int64_t done = 0; done < count; done += lanes) {
+            const int64_t at = std::max<int64_t>(0, std::min(done, count - lanes)), column = start + at * stride;
+            const int how = way(at);
+            if (how == Whole()) {
+                if (!along) flat ? strip(Whole(), std::true_type(), at, column) : strip(Whole(), std::false_type(), at, column);
+                continue;
+            }
+            for (int i = 0; i < loads; ++i)
+                for (int64_t lane = 0; lane < lanes; ++lane) {
+                    const int64_t x = column + lane + (i < stride ? i * lanes : stride == 1 ? i : (i - stride) * lanes + 1);
+                    there[i][lane] = x >= 0 && x < wide ? -1 : 0;
+                }
+            if (how == Outside())
+                strip(Outside(), std::false_type(), at, column);
             else
-                row(count);
+                flat ? strip(Clipped(), std::true_type(), at, column) : strip(Clipped(), std::false_type(), at, column);
         }
         return !odd.seen();
     }

@@ -39,10 +39,6 @@ template <int first, int step, class V>
 POOLGRAD_INLINE V every_of(const V& a, const V& b) {
     return every<first, step>(a, b, std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>());
 }
-template <int first, int step, class V, class C>
-POOLGRAD_INLINE Coded<V, C> every_of(const Coded<V, C>& a, const Coded<V, C>& b) {
-    return {every_of<first, step>(a.values, b.values), every_of<first, step>(a.codes, b.codes)};
-}
 
 // Of registers that hold consecutive elements: elements t, t + stride, t + 2 * stride, ...
 template <int stride, int t, int count, class Cell>
@@ -67,6 +63,75 @@ POOLGRAD_INLINE Cell join_terms(const Cell* cells, const Join& join, std::index_
     Cell joined = term_of<stride, 0, count>(cells);
     ((joined = join(joined, term_of<stride, int(t) + 1, count>(cells), int(t) + 1)), ...);
     return joined;
+}
+
+// Every second element of two registers with consecutive ones, from `first` on: within each part of 16 bytes those of one, then those of the
+// other, which is one instruction.
+template <int first, class V, std::size_t... i>
+POOLGRAD_INLINE V every_second(V a, V b, std::index_sequence<i...>) {
+    constexpr std::size_t count = sizeof...(i), part = 16 / sizeof(V{}[0]), half = part / 2;
+    return __builtin_shufflevector(a, b, int(i / part * part + i % half * 2 + first + (i % part >= half ? count : 0))...);
+}
+template <int first, class V>
+POOLGRAD_INLINE V every_second(const V& a, const V& b) {
+    return every_second<first>(a, b, std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>());
+}
+
+// use(first, second, ... terms of the windows of a register): of read(i, at), the i-th load, from the element `at` on. note(x, y) sees all that
+// is read. The windows are in an order of their own, in_order<stride> puts what came of them into the right one: once, not for each term.
+template <int stride, int window, int lanes, class Read, class Note, class Use>
+POOLGRAD_INLINE void with_terms(const Read& read, const Note& note, const Use& use) {
+    const auto a = read(0, 0);
+    if constexpr (stride == 1) {
+        static_assert(window == 3);
+        const auto b = read(1, 1), c = read(2, 2);
+        note(a, c);
+        use(a, b, c);
+    } else {
+        const auto b = read(1, lanes);
+        note(a, b);
+        if constexpr (stride == 4) {
+            const auto c = read(2, 2 * lanes), d = read(3, 3 * lanes);
+            note(c, d);
+            if constexpr (sizeof(a[0]) == 4) {
+                const auto even = every_second<0>(a, b), odd = every_second<1>(a, b), evens = every_second<0>(c, d), odds = every_second<1>(c, d);
+                use(every_second<0>(even, evens), every_second<0>(odd, odds), every_second<1>(even, evens), every_second<1>(odd, odds));
+            } else {
+                const decltype(a) cells[] = {a, b, c, d};
+                use(term_of<4, 0, 4>(cells), term_of<4, 1, 4>(cells), term_of<4, 2, 4>(cells), term_of<4, 3, 4>(cells));
+            }
+        } else if constexpr (window == 3) {
+            const auto third = every_second<1>(read(2, 1), read(3, lanes + 1));
+            note(third, third);
+            use(every_second<0>(a, b), every_second<1>(a, b), third);
+        } else {
+            use(every_second<0>(a, b), every_second<1>(a, b));
+        }
+    }
+}
+template <int stride, class V, std::size_t... i>
+POOLGRAD_INLINE V in_order(V v, std::index_sequence<i...>) {
+    constexpr std::size_t count = sizeof...(i), size = sizeof(V{}[0]), pair = 8 / size;
+    if constexpr (stride == 1 || sizeof(V) == 16 || (stride == 4 && size != 4))
+        return v;
+    else if constexpr (stride == 2)
+        return __builtin_shufflevector(v, v, int((i / pair % 2 * 2 + i / pair / 2) * pair + i % pair)...);
+    else
+        return __builtin_shufflevector(v, v, int(i % 2 * (count / 2) + i / 2)...);
+}
+template <int stride, class V>
+POOLGRAD_INLINE V in_order(const V& v) {
+    return in_order<stride>(v, std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>());
+}
+
+// function(Constant<0>, Constant<1>, ...)
+template <class Function, int... i>
+POOLGRAD_INLINE void with_constants(const Function& function, std::integer_sequence<int, i...>) {
+    function(Constant<i>()...);
+}
+template <int count, class Function>
+POOLGRAD_INLINE void with_constants(const Function& function) {
+    with_constants(function, std::make_integer_sequence<int, count>());
 }
 
 // put(i, the join of a window's terms) for the outputs i, i + 1, ... of a register each. column(k, is it one of `whole`) gives the k-th register
@@ -137,7 +202,6 @@ class RowReader {
         return choose(there(k), cell, nothing);
     }
 
-  private:
     // A register from this index on: of what is not in the array nothing is read.
     POOLGRAD_NOINLINE static Vector<V, lanes> at_the_end(const S* array, int64_t elements, int64_t index) {
         const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + lanes);
@@ -145,6 +209,8 @@ class RowReader {
         if (begin < end) std::memcpy(part + (begin - index), array + begin, std::size_t(end - begin) * sizeof(S));
         return load<V, lanes>(part);
     }
+
+  private:
     // The lanes of the k-th register that a row has.
     There there(int64_t k) const {
         There result;
@@ -152,10 +218,6 @@ class RowReader {
         return result;
     }
     POOLGRAD_INLINE static Vector<V, lanes> choose(There there, Vector<V, lanes> yes, Vector<V, lanes> no) { return select<V, lanes>(there, yes, no); }
-    template <class C>
-    POOLGRAD_INLINE static Coded<V, C> choose(There there, const Coded<V, C>& yes, const Coded<V, C>& no) {
-        return {select<V, lanes>(there, yes.values, no.values), select<C, lanes>(there, yes.codes, no.codes)};
-    }
 
     const S* array_;
     int64_t elements_, size_, start_, last_;

@@ -91,14 +91,16 @@ def test_channels_first_and_last(name: str, kind: str, special: bool) -> None:
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("layout", ["first", "last"])
 def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
-    """Results from 12 MiB on are streamed to memory: the same as those of each image, wherever in a line they begin."""
+    """Results of calls that move 36 MiB and more are streamed to memory (maxima: 32 MiB of them), the same as those of each image,
+    wherever in a line they begin."""
     sizes, window, stride, padding, channels = LARGE[name]
     w = pg.sliding(sizes, window, stride, padding)
     case = Case(Geometry(name, sizes, "sliding", {}), layout, kind)
     rng = np.random.default_rng([1, *map(ord, name)])
-    images = (13 << 20) // (sizes[0] * sizes[1] * channels * case.dtype.itemsize) + 1
+    images = (37 << 20) // (sizes[0] * sizes[1] * channels * case.dtype.itemsize) + 1
     ends = ((images, channels), ()) if layout == "first" else ((images,), (channels,))
-    x, grad = (random_values(rng, (*ends[0], *n, *ends[1]), case.dtype) for n in (sizes, w.output_size))
+    numbers = random_values(rng, (1_000_003,), case.dtype)  # again and again
+    x, grad = (np.resize(numbers, (*ends[0], *n, *ends[1])) for n in (sizes, w.output_size))
 
     def shifted(like: Any, by: int) -> Any:
         return np.empty(like.size + by, like.dtype)[by:].reshape(like.shape)
@@ -120,6 +122,21 @@ def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
                 pg.avg_pool(x[one], w, axes=case.axes),
             ]
             compare([whole[one] for whole in wholes], parts, f"image {i}, shifted by {by}")
+
+
+@pytest.mark.parametrize("window", [2, 3])
+@pytest.mark.parametrize("shape", [(700, 700, 8), (350, 350, 32), (24, 700, 700), (500, 58, 58)])
+def test_maxima_past_the_caches(window: int, shape: tuple[int, ...]) -> None:
+    """The same of maxima, whose results are a quarter of what they are of."""
+    axes = (2, 3) if shape[1] == shape[2] else (1, 2)
+    images = 1 + (33 << 20) // int(np.prod(shape))
+    x = np.resize(random_values(np.random.default_rng(3), (1_000_003,), np.dtype(np.float32)), (images, *shape))
+    w = pg.sliding(x.shape[axes[0] : axes[1] + 1], window, 2, "SAME")
+    y, winners = pg.max_pool(x, w, axes=axes, return_winners=True)
+    assert y.nbytes >= 32 << 20
+    assert_same_bits(pg.max_pool(x, w, axes=axes), y)
+    for i in (0, images - 1):
+        compare([y[i], winners[i]], list(pg.max_pool(x[i], w, axes=(axes[0] - 1, axes[1] - 1), return_winners=True)), str(i))
 
 
 #: Irregular windows of planes, which are turned some at a time, large ones in strips: sizes, planes.

@@ -348,9 +348,9 @@ class Lines {
         const Turn<V> sign = sign_;
         const int64_t wide = space_.width.input_size(), plane = space_.height.input_size() * wide, last = space_.inputs() - reach;
         const int64_t rows = outers.size() * depths.size() * heights.size(), count = outputs.size();
-        // Registers of few rows, and of long ones that have nothing in common, are taken in the order of memory, others down all rows. Then
-        // about as much as the rows have is read until the next ones are.
-        const bool along = count > lanes && (heights.size() < 4 || (!overlap && count >= 32 * lanes));
+        // Registers of few rows, and of rows of some registers that have little in common, are taken in the order of memory, others down all
+        // rows. Then about as much as the rows have is read until the next ones are.
+        const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
         const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
         const int64_t next = along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
         const C step_depth = C(space_.step[0]), step_height = C(space_.step[1]), step_width = C(space_.step[2]);

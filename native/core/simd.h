@@ -201,13 +201,21 @@ POOLGRAD_INLINE Vector<float, count> widen_bfloat(Vector<uint16_t, count> value)
     return bit_copy<Vector<float, count>>(Vector<uint32_t, count>(convert<uint32_t, uint16_t, count>(value) << 16));
 }
 
-// The upper halves are the values, rounded.
+// The upper halves are the values, rounded. NaN needs no care: the lower half of one is zero, whether it came from a bfloat or was made by
+// arithmetic, and nothing is carried.
 template <int count>
 POOLGRAD_INLINE Vector<uint32_t, count> round_bfloat(Vector<float, count> value) {
-    using Words = Vector<uint32_t, count>;
-    const Words bits = bit_copy<Words>(value);
-    const Words rounded = bits + 0x7FFFu + ((bits >> 16) & 1u), quiet = bits | 0x400000u;
-    return select<uint32_t, count>(unordered<float, count>(value, value), quiet, rounded);
+    const auto bits = bit_copy<Vector<uint32_t, count>>(value);
+    return bits + 0x7FFFu + ((bits >> 16) & 1u);
+}
+// {first[0], second[0], first[1], second[1], ...}
+template <int count>
+POOLGRAD_INLINE Vector<uint32_t, count> zip_bfloats(Vector<float, count> first, Vector<float, count> second) {
+    const Vector<uint32_t, count> low = round_bfloat<count>(first) >> 16, high = round_bfloat<count>(second);
+#ifdef POOLGRAD_AVX2
+    if constexpr (count == 8) return bit_copy<Vector<uint32_t, 8>>(_mm256_blend_epi16(bit_copy<__m256i>(low), bit_copy<__m256i>(high), 0xAA));
+#endif
+    return low | (high & 0xFFFF0000u);
 }
 template <int count>
 POOLGRAD_INLINE Vector<uint16_t, count> narrow_bfloat(Vector<float, count> value) {

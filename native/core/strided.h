@@ -31,7 +31,7 @@ POOLGRAD_INLINE V zip(V a, V b, std::index_sequence<i...>) {
 template <class A, int lanes, class S>
 POOLGRAD_INLINE void store_zipped(S* to, Vector<A, lanes> first, Vector<A, lanes> second) {
     if constexpr (std::is_same_v<S, Bfloat> && std::is_same_v<A, float>) {
-        const auto both = (round_bfloat<lanes>(first) >> 16) | (round_bfloat<lanes>(second) & 0xFFFF0000u);
+        const auto both = zip_bfloats<lanes>(first, second);
         __builtin_memcpy(to, &both, sizeof(both));
     } else if constexpr (lanes == 1) {
         store<A, 1>(to, first), store<A, 1>(to + 1, second);

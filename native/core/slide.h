@@ -150,78 +150,157 @@ POOLGRAD_INLINE void slide(int64_t outputs, Range whole, const Column& column, c
             for (int i = kept; i < count; ++i) cells[i] = column(next++, std::true_type());
         else
             for (int i = kept; i < count; ++i) cells[i] = column(next++, std::false_type());
-        put(at, join_terms<stride, count>(cells, join, std::make_index_sequence<std::size_t(window - 1)>()));
+        put(at, join_terms<stride, count>(cells, join, std::make_index_sequence<std::size_t(window - 1)>()), std::false_type());
     }
 }
 
-// The gradient of windows of 3 by 2: put(i, first, second) for the inputs i, i + 2, ... and those between. Inputs lie in two windows and in
-// one by turns; column as above, from the first of the two on. `one_first`: input 0 lies in one.
+// step(k, is it one of `plain`) for k < steps. Those in a loop of their own stay in registers, which what the others call would not leave alone.
+template <class Step>
+POOLGRAD_INLINE void each_step(int64_t steps, Range plain, const Step& step) {
+    for (int64_t k = 0; k < steps;) {
+        if (k < plain.first || k >= plain.last) step(k++, std::false_type());
+        for (; k >= plain.first && k < plain.last; ++k) step(k, std::true_type());
+    }
+}
+
+// Windows by 2: put(i, the sums of a register of them, is it one of `whole` outputs); column(k, is it one of `filled`) gives the k-th two registers of
+// the row, dealt.
+template <int window, int lanes, class Column, class Put>
+POOLGRAD_INLINE void slide_by_two(int64_t outputs, int64_t whole, Range filled, const Column& column, const Put& put) {
+    constexpr int ahead = window == 3;
+    decltype(column(int64_t(0), std::false_type())) now{};
+    if constexpr (ahead) now = column(int64_t(0), std::false_type());
+    const Range plain{filled.first - ahead, std::min(filled.last - ahead, divide_up(whole, lanes))};
+    each_step(divide_up(outputs, lanes), plain, [&](int64_t k, auto is_plain) POOLGRAD_LAMBDA {
+        const auto next = column(k + ahead, is_plain);
+        if constexpr (window == 1) put(k * lanes, next.first, is_plain);
+        if constexpr (window == 2) put(k * lanes, next.first + next.second, is_plain);
+        if constexpr (window == 3) put(k * lanes, now.first + now.second + every_of<1, 1>(now.first, next.first), is_plain);
+        now = next;
+    });
+}
+
+// The gradient of windows of 3 by 2: put(i, first, second, is it one of `whole` inputs) for the inputs i, i + 2, ... and those between. Inputs lie
+// in two windows and in one by turns; column as above, from the first of the two on. `one_first`: input 0 lies in one.
 template <int lanes, class Column, class Put>
-POOLGRAD_INLINE void slide_back(int64_t inputs, bool one_first, Range whole, const Column& column, const Put& put) {
+POOLGRAD_INLINE void slide_back(int64_t inputs, int64_t whole, bool one_first, Range filled, const Column& column, const Put& put) {
     auto now = column(int64_t(0), std::false_type());
-    for (int64_t at = 0, k = 1; at < inputs; at += 2 * lanes, ++k) {
-        const auto next = k >= whole.first && k < whole.last ? column(k, std::true_type()) : column(k, std::false_type());
+    const Range plain{filled.first - 1, std::min(filled.last - 1, divide_up(whole, 2 * lanes))};
+    each_step(divide_up(inputs, 2 * lanes), plain, [&](int64_t k, auto is_plain) POOLGRAD_LAMBDA {
+        const auto next = column(k + 1, is_plain);
         const auto later = every_of<1, 1>(now, next), sum = now + later;
         if (one_first)
-            put(at, now, sum);
+            put(k * 2 * lanes, now, sum, is_plain);
         else
-            put(at, sum, later);
+            put(k * 2 * lanes, sum, later, is_plain);
         now = next;
-    }
+    });
 }
 
-// Registers of rows of `size` elements that begin anywhere in an array; register 0 begins at column `start`, which may lie before them.
+// Two registers of neighbours. Bfloats come dealt at no cost: even elements in one, odd ones in the other. deal() does so with what remains of others.
+template <class V>
+struct Pair {
+    Vector<V, kLanes<V>> first, second;
+    POOLGRAD_INLINE Pair operator+(const Pair& more) const { return {first + more.first, second + more.second}; }
+};
+template <class V, class S>
+POOLGRAD_INLINE Pair<V> load_pair(const S* from) {
+    if constexpr (std::is_same_v<S, Bfloat> && std::is_same_v<V, float>) {
+        Vector<uint32_t, kLanes<V>> words;
+        __builtin_memcpy(&words, from, sizeof(words));
+        const decltype(words) even = words << 16, odd = words & 0xFFFF0000u;
+        return {bit_copy<Vector<V, kLanes<V>>>(even), bit_copy<Vector<V, kLanes<V>>>(odd)};
+    } else {
+        return {load<V, kLanes<V>>(from), load<V, kLanes<V>>(from + kLanes<V>)};
+    }
+}
 template <class S, class V>
+POOLGRAD_INLINE Pair<V> deal(const Pair<V>& pair) {
+    if constexpr (std::is_same_v<S, Bfloat> && std::is_same_v<V, float>) return pair;
+    return {in_order<2>(every_second<0>(pair.first, pair.second)), in_order<2>(every_second<1>(pair.first, pair.second))};
+}
+
+// Registers of rows of `size` elements that begin anywhere in an array, one at a time or two, dealt; the first begins at column `start`, which may
+// lie before them.
+template <class S, class V, bool pairs = false>
 class RowReader {
-    static constexpr int lanes = kLanes<V>;
+    static constexpr int lanes = kLanes<V>, elements_each = pairs ? 2 * lanes : lanes;
+    using Cell = std::conditional_t<pairs, Pair<V>, Vector<V, lanes>>;
     using Raw = typename BitsOf<sizeof(V)>::type;
-    using There = Vector<Raw, lanes>;
+    using There = std::array<Vector<Raw, lanes>, pairs ? 2 : 1>;
     static constexpr int64_t kMostBefore = 3;  // columns before a row: none of the small windows reaches further
 
   public:
     RowReader(const S* array, int64_t elements, int64_t size, int64_t start)
-        : array_(array), elements_(elements), size_(size), start_(start), last_(divide_up(size - start, lanes)),
-          whole_{divide_up(std::max<int64_t>(0, -start), lanes), (size - start) / lanes}, first_(there(0)), rest_(there(last_ - 1)) {}
+        : array_(array), elements_(elements), size_(size), start_(start), last_(divide_up(size - start, elements_each)),
+          whole_{divide_up(std::max<int64_t>(0, -start), elements_each), (size - start) / elements_each}, first_(there(0)), rest_(there(last_ - 1)) {}
 
-    // Whether whole registers can be read of rows that begin at these indices and between.
-    bool inside(int64_t first, int64_t last) const { return first + start_ >= 0 && last + start_ + last_ * lanes <= elements_; }
+    // Whether all can be read of rows that begin at these indices and between.
+    bool inside(int64_t first, int64_t last) const { return first + start_ >= 0 && last + start_ + last_ * elements_each <= elements_; }
 
-    // The registers that such a row fills.
+    // Which ones such a row fills.
     Range whole(bool inside) const { return inside ? whole_ : Range{0, 0}; }
 
-    // The k-th register as fold(read) makes it, where read(row) is that of the row which begins at this index; `nothing` beyond the row.
-    template <bool whole, class Cell, class Fold>
-    POOLGRAD_INLINE Cell column(int64_t k, bool inside, const Cell& nothing, const Fold& fold) const {
-        const int64_t from = start_ + k * lanes, elements = elements_;
-        const S* array = array_;
-        if constexpr (whole) return fold([=](int64_t row) POOLGRAD_LAMBDA { return load<V, lanes>(array + row + from); });
-        if (k >= last_) return nothing;
-        const Cell cell = fold([=](int64_t row) POOLGRAD_LAMBDA { return inside ? load<V, lanes>(array + row + from) : at_the_end(array, elements, row + from); });
-        if (k >= whole_.first && k < whole_.last) return cell;
-        if constexpr (lanes > kMostBefore) return choose(k == 0 ? first_ : rest_, cell, nothing);
-        return choose(there(k), cell, nothing);
+    static POOLGRAD_INLINE Cell nothing() {
+        if constexpr (pairs)
+            return {spread<V, lanes>(V(-0.0)), spread<V, lanes>(V(-0.0))};
+        else
+            return spread<V, lanes>(V(-0.0));
     }
 
-    // A register from this index on: of what is not in the array nothing is read.
-    POOLGRAD_NOINLINE static Vector<V, lanes> at_the_end(const S* array, int64_t elements, int64_t index) {
-        const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + lanes);
-        S part[lanes] = {};
+    // The k-th as fold(read) makes it, where read(row) is that of the row which begins at this index; nothing() beyond the row.
+    template <bool whole, class Fold>
+    POOLGRAD_INLINE Cell column(int64_t k, bool inside, const Fold& fold) const {
+        const int64_t from = start_ + k * elements_each, elements = elements_;
+        const S* array = array_;
+        if constexpr (whole) return dealt(fold([=](int64_t row) POOLGRAD_LAMBDA { return read(array + row + from); }));
+        if (k >= last_) return nothing();
+        const Cell cell = dealt(fold([=](int64_t row) POOLGRAD_LAMBDA { return inside ? read(array + row + from) : at_the_end(array, elements, row + from); }));
+        if (k >= whole_.first && k < whole_.last) return cell;
+        if constexpr (elements_each > kMostBefore) return choose(k == 0 ? first_ : rest_, cell);
+        return choose(there(k), cell);
+    }
+
+    // What is read from this index on: of what is not in the array nothing is.
+    POOLGRAD_NOINLINE static Cell at_the_end(const S* array, int64_t elements, int64_t index) {
+        const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + elements_each);
+        S part[elements_each] = {};
         if (begin < end) std::memcpy(part + (begin - index), array + begin, std::size_t(end - begin) * sizeof(S));
-        return load<V, lanes>(part);
+        return read(part);
     }
 
   private:
-    // The lanes of the k-th register that a row has.
+    static POOLGRAD_INLINE Cell read(const S* from) {
+        if constexpr (pairs)
+            return load_pair<V>(from);
+        else
+            return load<V, lanes>(from);
+    }
+    static POOLGRAD_INLINE Cell dealt(const Cell& cell) {
+        if constexpr (pairs)
+            return deal<S>(cell);
+        else
+            return cell;
+    }
+    // The lanes of the k-th that a row has.
     There there(int64_t k) const {
         There result;
-        for (int i = 0; i < lanes; ++i) result[i] = Raw(start_ + k * lanes + i >= 0 && start_ + k * lanes + i < size_ ? -1 : 0);
+        for (int i = 0; i < elements_each; ++i) {
+            const int64_t column = start_ + k * elements_each + i;
+            result[std::size_t(pairs ? i % 2 : 0)][pairs ? i / 2 : i] = Raw(column >= 0 && column < size_ ? -1 : 0);
+        }
         return result;
     }
-    POOLGRAD_INLINE static Vector<V, lanes> choose(There there, Vector<V, lanes> yes, Vector<V, lanes> no) { return select<V, lanes>(there, yes, no); }
+    POOLGRAD_INLINE static Cell choose(const There& there, const Cell& cell) {
+        if constexpr (pairs)
+            return {select<V, lanes>(there[0], cell.first, nothing().first), select<V, lanes>(there[1], cell.second, nothing().second)};
+        else
+            return select<V, lanes>(there[0], cell, nothing());
+    }
 
     const S* array_;
     int64_t elements_, size_, start_, last_;
-    Range whole_;         // registers that the row fills
+    Range whole_;         // those that the row fills
     There first_, rest_;  // lanes of the first and of the last one
 };
 

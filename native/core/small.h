@@ -97,10 +97,9 @@ class SmallWindows : Sides {
         constexpr int lanes = kLanes<A>;
         if constexpr (!gradient || window == 3) {
             const int64_t wide = width_.sources(), high = height_.sources(), count = box.width.size();
-            const RowReader<S, A> reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide,
-                                         start(box.width));
+            using Reader = RowReader<S, A, !gradient && stride == 2>;
+            const Reader reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide, start(box.width));
             const bool one_first = gradient && lead(box.width);
-            const auto nothing = spread<A, lanes>(A(-0.0));
             // A last register may go beyond its row where what follows is written later, or belongs to nobody.
             const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
             const bool rows_follow = count == row, planes_follow = rows_follow && box.height.size() == height_.destinations();
@@ -141,42 +140,47 @@ class SmallWindows : Sides {
                     const int64_t whole = at + padded <= end ? count : count / step * step;
                     const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
-                    const auto make_row = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
+                    const auto make_row = [=, &reader](auto rows, auto planes) POOLGRAD_LAMBDA {
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
-                            auto total = nothing;
+                            const auto weighed = [](auto sum, const A* weight) POOLGRAD_LAMBDA {
+                                if constexpr (gradient)
+                                    return sum * *weight;
+                                else
+                                    return sum;
+                            };
+                            auto total = Reader::nothing();
                             for (int y = 0; y < rows; ++y) {
-                                auto sum = nothing;
-                                for (int z = 0; z < planes; ++z) {
-                                    const auto term = read(first + (z * high + y) * wide);
-                                    sum = sum + (gradient ? term * depth_weights[z] : term);
-                                }
-                                total = total + (gradient ? sum * height_weights[y] : sum);
+                                auto sum = Reader::nothing();
+                                for (int z = 0; z < planes; ++z) sum = sum + weighed(read(first + (z * high + y) * wide), depth_weights + z);
+                                total = total + weighed(sum, height_weights + y);
                             }
                             return total;
                         };
-                        const auto column = [=](int64_t k, auto filled) POOLGRAD_LAMBDA {
-                            const auto sum = reader.template column<filled()>(k, inside, nothing, down);
+                        const auto column = [=, &reader](int64_t k, auto filled) POOLGRAD_LAMBDA {
+                            const auto sum = reader.template column<filled()>(k, inside, down);
                             if constexpr (gradient)
                                 return sum * load<A, lanes>(factors + k * lanes);
                             else
                                 return sum;
                         };
-                        const auto put = [=](int64_t i, auto sum) POOLGRAD_LAMBDA {
+                        const auto put = [=](int64_t i, auto sum, auto is_whole) POOLGRAD_LAMBDA {
                             if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(factors + i);
                             if constexpr (integers) sum = mean_of<lanes>(sum, shift, factors + i);
-                            if (i < whole) return store<A, lanes>(to + i, sum);
+                            if (is_whole() || i < whole) return store<A, lanes>(to + i, sum);
                             S rest[lanes];
                             store<A, lanes>(rest, sum);
                             std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(S));
                         };
-                        const auto put_both = [=](int64_t i, auto first, auto second) POOLGRAD_LAMBDA {
-                            if (i < whole) return store_zipped<A, lanes>(to + i, first, second);
+                        const auto put_both = [=](int64_t i, auto first, auto second, auto is_whole) POOLGRAD_LAMBDA {
+                            if (is_whole() || i < whole) return store_zipped<A, lanes>(to + i, first, second);
                             S rest[2 * lanes];
                             store_zipped<A, lanes>(rest, first, second);
                             std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(S));
                         };
                         if constexpr (back)
-                            slide_back<lanes>(count, one_first, reader.whole(inside), column, put_both);
+                            slide_back<lanes>(count, whole, one_first, reader.whole(inside), column, put_both);
+                        else if constexpr (stride == 2)
+                            slide_by_two<window, lanes>(count, whole, reader.whole(inside), column, put);
                         else
                             slide<stride, window, lanes>(count, reader.whole(inside), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
                     };

@@ -22,40 +22,57 @@ class GlobalAverage : Sides {
         const A divisor = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(0)).times(width_.axis->divisor(0)).template as<A>();
         Tiling tiling{{divide_up(outers, kPlanes<A>), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
         balance(tiling, call_.workers, plane * kPlanes<A> * int64_t(sizeof(S)));
-        run_boxes(tiling, call_.workers, traffic, kPlanes<A> * row * int64_t(sizeof(A)), [&](const Box& box, std::byte* scratch) {
+        const int64_t scratch_size = kPlanes<A> * row + kBeyond;
+        run_boxes(tiling, call_.workers, traffic, scratch_size * int64_t(sizeof(A)), [&](const Box& box, std::byte* scratch) {
             A* sums = reinterpret_cast<A*>(scratch);
             for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
                 const int64_t first = group * kPlanes<A>, count = std::min<int64_t>(kPlanes<A>, outers - first);
+                const S* planes = source + first * plane;
+                const int64_t far = deep > 1 ? 0 : std::clamp<int64_t>((end - planes - kBeyond) / std::max<int64_t>(1, plane), 0, count);  // planes that far from the end
+                sum_far(planes, far, high, wide, sums, row);
+                for (int64_t p = far; p < count; ++p) sum_down(planes + p * plane, end, deep, high, wide, sums + p * row);
                 const A* from[kPlanes<A>];
-                const bool narrow = deep == 1 && wide <= 3 * lanes && end - source >= (first + kPlanes<A>) * plane + lanes;
-                for (int64_t w = 0; narrow && w < wide; w += lanes) sum_narrow(source + first * plane + w, high, wide, sums + w, row);
-                for (int64_t p = 0; p < kPlanes<A>; ++p) {
-                    from[p] = sums + std::min(p, count - 1) * row;
-                    if (p < count && !narrow) sum_down(source + (first + p) * plane, end, deep, high, wide, sums + p * row);
-                }
+                for (int64_t p = 0; p < kPlanes<A>; ++p) from[p] = sums + std::min(p, count - 1) * row;
                 A totals[kPlanes<A>];
                 S results[kPlanes<A>];
                 sum_along_planes<A>(totals, from, wide, false);
-                sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, kPlanes<A>, DivideSink<A, S>{results, divisor});
+                (Registers<A, 2>::read(totals) / divisor).write(results);
                 std::memcpy(static_cast<S*>(call_.destination) + first, results, std::size_t(count) * sizeof(S));
             }
         });
     }
 
   private:
-    // to <- the sums over height of a register of columns, of kPlanes planes.
-    static void sum_narrow(const S* planes, int64_t high, int64_t wide, A* to, int64_t pitch) {
-        constexpr int lanes = kLanes<A>, together = 4;
-        const int64_t size = high * wide;
-        for (int p = 0; p < kPlanes<A>; p += together, planes += together * size, to += together * pitch) {
-            Vector<A, lanes> total[together];
-            for (int i = 0; i < together; ++i) total[i] = load<A, lanes>(planes + i * size);
-            for (int64_t at = wide; at < size; at += wide)
-                for (int i = 0; i < together; ++i) {
-                    __builtin_prefetch(planes + i * size + at + 4096 / sizeof(S));
-                    total[i] = total[i] + load<A, lanes>(planes + i * size + at);
+    static constexpr int kMost = 14;                   // registers of sums at once: one is left for what is added
+    static constexpr int64_t kBeyond = 3 * kLanes<A>;  // elements that are read and written beyond a row, at most
+
+    // to <- the sums of planes over height. Rows are read as they lie, one after the other, which the CPU foresees, and beyond their width:
+    // what that gives is not used, or is written again.
+    static void sum_far(const S* planes, int64_t count, int64_t high, int64_t wide, A* to, int64_t pitch) {
+        const int64_t registers = divide_up(wide, kLanes<A>), together = registers <= kMost ? count : 1;
+        for (int64_t p = 0; p < count; p += together)
+            for (int64_t done = 0; done < registers; done += kMost) {
+                const int64_t w = done * kLanes<A>, left = registers - done;
+                const auto sum = [&](auto many) { sum_columns<many()>(planes + p * high * wide + w, together, high, wide, to + p * pitch + w, pitch); };
+                switch (std::min<int64_t>(left, kMost)) {
+                    case 1: sum(Constant<1>()); break;
+                    case 2: sum(Constant<2>()); break;
+                    case 3: sum(Constant<3>()); break;
+                    case 4: sum(Constant<4>()); break;
+                    case 5: case 6: sum(Constant<6>()); break;
+                    case 7: case 8: sum(Constant<8>()); break;
+                    case 9: case 10: case 11: sum(Constant<11>()); break;
+                    default: sum(Constant<kMost>());
                 }
-            for (int i = 0; i < together; ++i) store<A, lanes>(to + i * pitch, total[i]);
+            }
+    }
+    template <int registers>
+    POOLGRAD_NOINLINE static void sum_columns(const S* from, int64_t count, int64_t high, int64_t wide, A* to, int64_t pitch) {
+        for (; count > 0; --count, to += pitch) {
+            auto total = Registers<A, registers>::read(from);
+            from += wide;
+            for (int64_t h = 1; h < high; ++h, from += wide) total = total + Registers<A, registers>::read(from);
+            total.write(to);
         }
     }
     // to <- the sums of a plane over depth and height, whole registers of columns, four at a time while there are so many: what lies

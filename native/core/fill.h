@@ -233,6 +233,8 @@ class Fill : Sides {
         const int64_t run = std::min<int64_t>(inner_, 4096), copies = run == inner_ ? std::min(places, 4096 / run) : 1;
         Tiling tiling{{call_.layout.outer, 1, 1, places, inner_}, {1, 1, 1, std::min<int64_t>(places, divide_up(32 << 10, run)), run}};
         balance(tiling, call_.workers, int64_t(sizeof(S)));
+        if constexpr (!integers)
+            if (inner_ == 1 && !streaming) return fill_planes(tiling, traffic, weights, places);
         run_boxes(tiling, call_.workers, traffic, copies * run * int64_t(sizeof(S)), [&](const Box& box, std::byte* scratch) {
             S* pattern = reinterpret_cast<S*>(scratch);
             const int64_t length = box.inner.size(), part = std::min(copies, box.width.size()) * length;
@@ -256,6 +258,30 @@ class Fill : Sides {
                 }
             }
             stream_fence();
+        });
+    }
+
+    // Planes of one number each. Their last register goes beyond them, to where the next plane is written later.
+    void fill_planes(const Tiling& tiling, int64_t traffic, const A* weights, int64_t places) const {
+        using Raw = typename BitsOf<sizeof(S)>::type;
+        constexpr int64_t lanes = kLanes<Raw>, capacity = 4096, many = 64;
+        run_boxes(tiling, call_.workers, traffic, (capacity + lanes) * int64_t(sizeof(S)), [&](const Box& box, std::byte* scratch) {
+            Writer<S> writer(static_cast<S*>(call_.destination), stream_ ? reinterpret_cast<S*>(scratch) : nullptr, capacity);
+            const int64_t count = box.width.size(), padded = divide_up(count, lanes) * lanes;
+            const int64_t end = stream_ ? INT64_MAX : count == places ? box.outer.last * places : 0;
+            S values[many];
+            for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
+                const int64_t i = (outer - box.outer.first) % many, at = outer * places + box.width.first;
+                if (i == 0) weigh(values, static_cast<const S*>(call_.source) + outer, weights, std::min(many, box.outer.last - outer));
+                S* to = writer.row(at, count);
+                if (at + padded > end) {
+                    fill_row(to, count, values[i]);
+                    continue;
+                }
+                const auto value = spread<Raw, int(lanes)>(bit_copy<Raw>(values[i]));
+                for (int64_t k = 0; k < count; k += lanes) store<Raw, int(lanes)>(reinterpret_cast<Raw*>(to + k), value);
+            }
+            writer.finish();
         });
     }
 

@@ -1,4 +1,4 @@
-// Averages of small windows where inner is 1, and the gradients of some: down and across in registers (slide.h).
+// Averages of small windows where inner is 1, and the gradients of some: down and across in registers (slide.h), or of short planes as a whole.
 #pragma once
 
 namespace poolgrad::POOLGRAD_ISA {
@@ -254,6 +254,118 @@ class SmallWindows : Sides {
 
     int64_t tile_ = 0;
     bool stream_ = false;
+};
+
+// Averages of windows of 3 by 1 that keep the size of short planes, and their gradients: a plane is one run of elements, whatever its width,
+// summed down and then across. Both ways an element comes from itself and its neighbours.
+template <class S, class A, bool gradient>
+class ShortPlanes : Sides {
+    static constexpr int lanes = kLanes<A>;
+    using Raw = typename BitsOf<sizeof(A)>::type;
+
+  public:
+    explicit ShortPlanes(const AverageCall& call) : Sides(call, gradient), high_(height_.sources()), wide_(width_.sources()) {}
+
+    bool usable() const {
+        const auto by_three = [](const Side& side) {
+            const Rule* rule = side.axis->rule();
+            return rule && rule->stride == 1 && rule->window == 3 && rule->before == 1 && rule->output_size == rule->input_size;
+        };
+        if (inner_ != 1 || !depth_.axis->is_identity() || !by_three(height_) || !by_three(width_)) return false;
+        return high_ <= kMost && wide_ <= kMost && high_ * wide_ <= kMost && (high_ - 2) * wide_ >= lanes && (high_ - 1) * wide_ >= padded();
+    }
+
+    void run(int64_t traffic) const {
+        const int64_t plane = high_ * wide_, together = kTogether / plane;
+        const bool stream = is_streamed(traffic);
+        Tiling tiling{{call_.layout.outer * depth_.sources(), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
+        balance(tiling, call_.workers, 2 * plane * int64_t(sizeof(S)));
+        const auto work = [&](const Box& box, std::byte* scratch) {
+            const Rooms rooms(*this, scratch, stream);
+            prepare(rooms);
+            Writer<S> writer(static_cast<S*>(call_.destination), rooms.staging, kStaging);
+            // What was just stored had better not be loaded shifted at once.
+            for (int64_t first = box.outer.first; first < box.outer.last; first += together) {
+                const int64_t count = std::min(together, box.outer.last - first);
+                const S* from = static_cast<const S*>(call_.source) + first * plane;
+                S* to = writer.row(first * plane, count * plane);
+                for (int64_t i = 0; i < count; ++i) sum_down(rooms, from + i * plane, rooms.sums + lanes + i * plane);
+                for (int64_t i = 0; i < count; ++i) sum_across(rooms, rooms.sums + lanes + i * plane, to + i * plane);
+            }
+            writer.finish();
+        };
+        run_boxes(tiling, call_.workers, traffic, Rooms(*this, nullptr, stream).arena.used(), work);
+    }
+
+  private:
+    static constexpr int64_t kMost = 1024, kTogether = 2048, kStaging = 2 * kTogether;  // elements of a plane, of planes at once
+
+    // Of all elements of a plane.
+    struct Rooms {
+        Rooms(const ShortPlanes& job, std::byte* base, bool stream) : arena(base) {
+            const int64_t plane = job.high_ * job.wide_;
+            left = arena.take<Raw>(plane), right = arena.take<Raw>(plane);
+            factors = arena.take<A>(plane);
+            if (gradient) heights = arena.take<A>(plane);
+            sums = arena.take<A>(kTogether + 2 * lanes);
+            if (stream) staging = arena.take<S>(kStaging);
+        }
+        Arena arena;
+        Raw *left, *right;                // whether there is a neighbour
+        A *factors, *heights = nullptr;  // forward: divisors; gradient: weights along width, and along height
+        A* sums;
+        S* staging = nullptr;
+    };
+    void prepare(const Rooms& rooms) const {
+        for (int64_t h = 0, i = 0; h < high_; ++h)
+            for (int64_t w = 0; w < wide_; ++w, ++i) {
+                rooms.left[i] = Raw(w > 0 ? -1 : 0), rooms.right[i] = Raw(w + 1 < wide_ ? -1 : 0);
+                if constexpr (gradient)
+                    fill_weights<A>(width_, w, 1, rooms.factors + i), fill_weights<A>(height_, h, 1, rooms.heights + i);
+                else
+                    rooms.factors[i] = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(h)).times(width_.axis->divisor(w)).template as<A>();
+            }
+    }
+    int64_t padded() const { return divide_up(wide_, lanes) * lanes; }
+
+    // The first row and the last in whole registers, whose rest those between write again.
+    POOLGRAD_NOINLINE void sum_down(const Rooms& rooms, const S* from, A* to) const {
+        const int64_t plane = high_ * wide_, wide = wide_, over = padded();
+        const A *heights = rooms.heights, *factors = rooms.factors;
+        const auto put = [=](int64_t at, auto sum) POOLGRAD_LAMBDA {
+            if constexpr (gradient) sum = sum * load<A, lanes>(factors + at);
+            store<A, lanes>(to + at, sum);
+        };
+        const auto term = [=](int64_t at) POOLGRAD_LAMBDA {
+            if constexpr (gradient)
+                return load<A, lanes>(from + at) * load<A, lanes>(heights + at);
+            else
+                return load<A, lanes>(from + at);
+        };
+        for (int64_t at = 0; at < over; at += lanes) put(at, term(at) + term(at + wide));
+        for (int64_t at = plane - over; at < plane; at += lanes) put(at, term(at - wide) + term(at));
+        const auto between = [=](int64_t at) POOLGRAD_LAMBDA { put(at, (term(at - wide) + term(at)) + term(at + wide)); };
+        const int64_t last = plane - wide - lanes;
+        for (int64_t at = wide; at < last; at += lanes) between(at);
+        between(last);
+    }
+    POOLGRAD_NOINLINE void sum_across(const Rooms& rooms, const A* from, S* to) const {
+        const int64_t last = high_ * wide_ - lanes;
+        const Raw *left = rooms.left, *right = rooms.right;
+        const A* factors = rooms.factors;
+        const auto nothing = spread<A, lanes>(A(-0.0));
+        const auto put = [=](int64_t at) POOLGRAD_LAMBDA {
+            const auto before = select<A, lanes>(load<Raw, lanes>(left + at), load<A, lanes>(from + at - 1), nothing);
+            const auto after = select<A, lanes>(load<Raw, lanes>(right + at), load<A, lanes>(from + at + 1), nothing);
+            auto sum = (before + load<A, lanes>(from + at)) + after;
+            if constexpr (!gradient) sum = sum / load<A, lanes>(factors + at);
+            store<A, lanes>(to + at, sum);
+        };
+        for (int64_t at = 0; at < last; at += lanes) put(at);
+        put(last);
+    }
+
+    const int64_t high_, wide_;
 };
 
 }  // namespace poolgrad::POOLGRAD_ISA

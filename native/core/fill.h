@@ -265,21 +265,30 @@ class Fill : Sides {
     void fill_planes(const Tiling& tiling, int64_t traffic, const A* weights, int64_t places) const {
         using Raw = typename BitsOf<sizeof(S)>::type;
         constexpr int64_t lanes = kLanes<Raw>, capacity = 4096, many = 64;
-        run_boxes(tiling, call_.workers, traffic, (capacity + lanes) * int64_t(sizeof(S)), [&](const Box& box, std::byte* scratch) {
+        run_boxes(tiling, call_.workers, traffic, stream_ ? (capacity + lanes) * int64_t(sizeof(S)) : 0, [&](const Box& box, std::byte* scratch) {
             Writer<S> writer(static_cast<S*>(call_.destination), stream_ ? reinterpret_cast<S*>(scratch) : nullptr, capacity);
-            const int64_t count = box.width.size(), padded = divide_up(count, lanes) * lanes;
+            const int64_t count = box.width.size();
             const int64_t end = stream_ ? INT64_MAX : count == places ? box.outer.last * places : 0;
             S values[many];
+            Raw ends[2 * lanes] = {};
+            std::fill_n(ends, lanes, Raw(-1));
+            Vector<Raw, int(lanes)> before{};
             for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
                 const int64_t i = (outer - box.outer.first) % many, at = outer * places + box.width.first;
                 if (i == 0) weigh(values, static_cast<const S*>(call_.source) + outer, weights, std::min(many, box.outer.last - outer));
                 S* to = writer.row(at, count);
-                if (at + padded > end) {
+                if (at + count + lanes > end) {
                     fill_row(to, count, values[i]);
                     continue;
                 }
+                // Whole registers at multiples of their size; the first also holds the end of the plane before.
                 const auto value = spread<Raw, int(lanes)>(bit_copy<Raw>(values[i]));
-                for (int64_t k = 0; k < count; k += lanes) store<Raw, int(lanes)>(reinterpret_cast<Raw*>(to + k), value);
+                const bool follows = outer > box.outer.first && places >= lanes;
+                const int64_t over = follows ? int64_t(reinterpret_cast<std::uintptr_t>(to) / sizeof(S)) % lanes : 0;
+                Raw* raw = reinterpret_cast<Raw*>(to - over);
+                store<Raw, int(lanes)>(raw, select<Raw, int(lanes)>(load<Raw, int(lanes)>(ends + lanes - over), before, value));
+                for (int64_t k = lanes; k < count + over; k += lanes) store<Raw, int(lanes)>(raw + k, value);
+                before = value;
             }
             writer.finish();
         });

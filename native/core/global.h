@@ -28,7 +28,8 @@ class GlobalAverage : Sides {
             for (int64_t group = box.outer.first; group < box.outer.last; ++group) {
                 const int64_t first = group * kPlanes<A>, count = std::min<int64_t>(kPlanes<A>, outers - first);
                 const S* planes = source + first * plane;
-                const int64_t far = deep > 1 ? 0 : std::clamp<int64_t>((end - planes - kBeyond) / std::max<int64_t>(1, plane), 0, count);  // planes that far from the end
+                // Planes that do not end too near to the end of all.
+                const int64_t far = deep > 1 ? 0 : std::clamp<int64_t>((end - planes - kBeyond) / std::max<int64_t>(1, plane), 0, count);
                 sum_far(planes, far, high, wide, sums, row);
                 for (int64_t p = far; p < count; ++p) sum_down(planes + p * plane, end, deep, high, wide, sums + p * row);
                 const A* from[kPlanes<A>];
@@ -70,8 +71,11 @@ class GlobalAverage : Sides {
     POOLGRAD_NOINLINE static void sum_columns(const S* from, int64_t count, int64_t high, int64_t wide, A* to, int64_t pitch) {
         for (; count > 0; --count, to += pitch) {
             auto total = Registers<A, registers>::read(from);
+            const auto add = [&]() POOLGRAD_LAMBDA { from += wide, total = total + Registers<A, registers>::read(from); };
+            int64_t rows = high - 1;
+            for (; registers < 4 && rows >= 3; rows -= 3) add(), add(), add();
+            for (; rows > 0; --rows) add();
             from += wide;
-            for (int64_t h = 1; h < high; ++h, from += wide) total = total + Registers<A, registers>::read(from);
             total.write(to);
         }
     }

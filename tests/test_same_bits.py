@@ -91,8 +91,7 @@ def test_channels_first_and_last(name: str, kind: str, special: bool) -> None:
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("layout", ["first", "last"])
 def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
-    """Results of calls that move 36 MiB and more are streamed to memory (maxima: 32 MiB of them), the same as those of each image,
-    wherever in a line they begin."""
+    """Results of calls that move 36 MiB are streamed: the same as those of each image, wherever in a line they begin."""
     sizes, window, stride, padding, channels = LARGE[name]
     w = pg.sliding(sizes, window, stride, padding)
     case = Case(Geometry(name, sizes, "sliding", {}), layout, kind)
@@ -136,7 +135,9 @@ def test_maxima_past_the_caches(window: int, shape: tuple[int, ...]) -> None:
     assert y.nbytes >= 32 << 20
     assert_same_bits(pg.max_pool(x, w, axes=axes), y)
     for i in (0, images - 1):
-        compare([y[i], winners[i]], list(pg.max_pool(x[i], w, axes=(axes[0] - 1, axes[1] - 1), return_winners=True)), str(i))
+        compare(
+            [y[i], winners[i]], list(pg.max_pool(x[i], w, axes=(axes[0] - 1, axes[1] - 1), return_winners=True)), str(i)
+        )
 
 
 #: Irregular windows of planes, which are turned some at a time, large ones in strips: sizes, planes.

@@ -91,7 +91,7 @@ def test_channels_first_and_last(name: str, kind: str, special: bool) -> None:
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("layout", ["first", "last"])
 def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
-    """Results of calls that move 36 MiB are streamed: the same as those of each image, wherever in a line they begin."""
+    """Results of calls that move 36 MiB are streamed: the same as those of each image, wherever in a line they lie."""
     sizes, window, stride, padding, channels = LARGE[name]
     w = pg.sliding(sizes, window, stride, padding)
     case = Case(Geometry(name, sizes, "sliding", {}), layout, kind)

@@ -140,6 +140,23 @@ def test_maxima_past_the_caches(window: int, shape: tuple[int, ...]) -> None:
         )
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "float64", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("shape", [(3, 3, 8, 1), (2, 3, 16, 40), (1, 40, 3, 64), (40, 3, 3, 5)])
+def test_gradients_of_nothing(kind: str, shape: tuple[int, ...]) -> None:
+    """Windows larger than the input have no outputs: every gradient is 0, in either layout."""
+    x = np.ones(shape, reference.dtype(kind))
+    for data_format, sizes in (("NHWC", shape[1:3]), ("NCHW", shape[2:4])):
+        for window in ((4, 2), (2, 4), (3, 3), (4, 4)):
+            around = [1, *window, 1] if data_format == "NHWC" else [1, 1, *window]
+            given: dict[str, Any] = {"ksize": around, "strides": around, "padding": "VALID", "data_format": data_format}
+            y = pg.raw_ops.MaxPool(x, **given)
+            if y.size:
+                continue
+            assert not pg.raw_ops.MaxPoolGrad(x, y, y, **given).any(), (sizes, window)
+            if x.dtype.kind == "f":
+                assert not pg.raw_ops.AvgPoolGrad(shape, y, **given).any(), (sizes, window)
+
+
 #: Irregular windows of planes, which are turned some at a time, large ones in strips: sizes, planes.
 TURNED = {"small": ((9, 7), 37), "strips": ((130, 75), 70), "flat": ((1, 300), 20), "volume": ((40, 6, 11), 50)}
 

@@ -255,6 +255,7 @@ class Best {
   private:
     template <class Sink>
     void as_lines(Rooms& rooms, Range outers, const Box& box, const Sink& sink) const {
+        if (box.depth.empty() || box.height.empty() || box.width.empty()) return;  // no output reaches these inputs
         lines_.prepare(rooms.lines, box.width);
         // Small depths, and planes, are taken together.
         const int64_t high = box.height.size(), block = rooms.lines.block;

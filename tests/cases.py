@@ -208,6 +208,12 @@ GEOMETRIES = (
         "intervals",
         {"start": [[0, 3], [0, 0, 4]], "stop": [[4, 8], [1, 5, 5]], "divisor": [[3, 7], [1, 2, 9]]},
     ),
+    Geometry(
+        "intervals_large_divisors",
+        (6, 9),
+        "intervals",
+        {"start": [[0, 3], [0, 2, 5]], "stop": [[3, 6], [2, 6, 9]], "divisor": [[2**24 + 1, 3], [2**25 + 1, 7, 1]]},
+    ),
 )
 
 #: Every geometry in every layout and dtype.

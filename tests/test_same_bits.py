@@ -35,6 +35,9 @@ LARGE = {
     "most of a plane": ((37, 100), (37, 100), 11, "SAME", 20),
     "many to check": ((30, 31), 7, 2, "SAME", 19),
     "tiles with gaps": ((2, 4, 35), (1, 2, 3), (1, 2, 4), "SAME", 24),
+    "some channels": ((40, 91), 3, 2, "SAME", 3),
+    "by threes": ((30, 301), 5, 3, "SAME", 1),
+    "rows fetched": ((6, 14, 530), 3, 2, "SAME", 1),
 }
 
 

@@ -8,10 +8,9 @@ namespace poolgrad::POOLGRAD_ISA {
 
 // How a row is summed along width.
 enum class Across {
-    direct,  // inner is long, windows are small and share nothing: each destination at once, over all axes
+    direct,  // inner is long, windows are small: each destination at once, over all axes
     runs,    // inner is long: each destination is a sum of runs of the row
     line,    // inner is short, the axis regular: the whole row at once, shifted (stride 1) or in phases
-    picks,   // inner is 1, the axis irregular: terms are picked from the row, a register of destinations at a time
     blocks,  // a single range exceeds a row of scratch: one destination at a time, its range in blocks
 };
 
@@ -45,6 +44,7 @@ class Average : Sides {
         if constexpr (!gradient && std::is_integral_v<S> && sizeof(S) <= 2)
             if (SmallWindows<S, std::conditional_t<sizeof(S) == 1, int16_t, int32_t>, false> small(call_); small.usable())
                 return small.run(traffic);
+        if (PickedRows<S, A, gradient> picked(call_); picked.usable()) return picked.run(traffic);
         if (turns() && run_turned(call_, gradient, [](const AverageCall& part) { Average(part).run(); })) return;
         plan(tiling);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
@@ -57,15 +57,14 @@ class Average : Sides {
     }
 
   private:
-    static constexpr int64_t kMostPicks = 64;  // terms of a sum
-    static constexpr int64_t kDirect = 16;     // terms over all axes
+    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // terms over all axes
     static constexpr int64_t kLine = 64 / int64_t(sizeof(A));  // elements of a line of the cache
+    static constexpr int64_t kLongWindow = 32;  // elements; longer ones are summed side by side
     static constexpr int64_t kDirectRun = 1024;  // inner elements: so few are never cut, as a rest could be less than a register
 
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
-        const bool picks = !regular_ && inner_ == 1 && width_.longest() <= kMostPicks;
         const bool direct = !gradient && inner_ >= 2 * kLanes<A> && inner_ <= kDirectRun && is_direct();
         ring_rows_ = both && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
@@ -74,10 +73,11 @@ class Average : Sides {
         const int64_t most = std::clamp<int64_t>((256 << 10) / std::max<int64_t>(1, ring_rows_ * planes_), 1024, 16384);
         const int64_t block = std::min(width_.longest(), kBlock);
         run_ = inner_ * block <= most ? inner_ : std::min(inner_, std::max<int64_t>(64, most / block / 16 * 16));
-        columns_ = std::max<int64_t>(1, std::min(most, std::max<int64_t>(4096, 6 * width_.longest() * run_)) / run_);
+        // Long windows of one channel are summed side by side: of a long row, few are left.
+        const int64_t least = !gradient && inner_ == 1 && width_.longest() > kLongWindow ? most : 4096;
+        columns_ = std::max<int64_t>(1, std::min(most, std::max(least, 6 * width_.longest() * run_)) / run_);
         const bool line = run_ == inner_ && inner_ < 16 && fits_line();
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
-        if (picks && across_ == Across::runs) across_ = Across::picks;
         if (direct) across_ = Across::direct;
         shifted_ = !integers && across_ == Across::line && rule_.stride == 1;
         const bool by_three = !integers && across_ == Across::runs && regular_ && run_ == inner_ && inner_ >= kLanes<A> &&
@@ -86,14 +86,7 @@ class Average : Sides {
         three_ = by_three && (rule_.stride == 1 || (!gradient && rule_.stride == 2)) && height_.longest() <= 3;
         const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
-        // With a pass over depth, planes of the source come back for the next depth: keep those of a box within 512 KiB.
-        int64_t down = tiling.extent[2];
-        if (!depth_trivial_) {
-            const int64_t row = columns_ * run_ * int64_t(sizeof(S));
-            down = fitting_tile(height_, std::max<int64_t>(4 + height_.longest(), (512 << 10) / (depth_.longest() * row)));
-            // Parts alike, rather a little larger than one more.
-            down = divide_up(tiling.extent[2], std::max<int64_t>(1, (tiling.extent[2] + down / 2) / down));
-        }
+        const int64_t down = depth_trivial_ ? tiling.extent[2] : cached_heights(columns_ * run_ * int64_t(sizeof(S)));
         tiling.tile = {1, tiling.extent[1], down, across, run_};
     }
 
@@ -107,13 +100,14 @@ class Average : Sides {
     bool turns() const {
         if (!can_turn(call_.layout) || width_.sources() == 1) return false;
         const int64_t widest = std::max(width_.sources(), width_.destinations());
-        return regular_ ? !integers && !(fits_line() && widest >= 64) : gradient || integers || widest < 256;
+        return !regular_ || (!integers && !(fits_line() && widest >= 64));
     }
-    // Whether windows share nothing.
+    // Whether windows are so small that sharing what they have in common is not worth it. Those of 3 have a way of their own.
     bool is_direct() const {
         bool apart = true;
         for (const Side& side : {depth_, height_, width_}) apart = apart && side.axis->longest_cover() == 1;
-        return apart && depth_.longest() * height_.longest() * width_.longest() <= kDirect;
+        const bool by_three = regular_ && rule_.window == 3 && rule_.stride <= 2;
+        return depth_.longest() * height_.longest() * width_.longest() <= (apart ? kDirect : by_three ? 0 : kDirectOverlapping);
     }
 
     // Destinations along one axis with the same source range, and that range.
@@ -176,20 +170,16 @@ class Average : Sides {
             line_size = line ? divide_up(job.line_room() * job.run_, 64) * 64 : row_size;
             ring = arena.take<A>((job.apart() ? 1 : job.ring_rows_ * job.planes_) * row_size);
             if (job.apart()) block_row = arena.take<A>(row_size);
-            rows = arena.take<A>(kTogether * line_size + (job.across_ == Across::picks ? Picks<A>::kSlack : line ? 2 * kLine : 0));
+            rows = arena.take<A>(kTogether * line_size + (line ? 2 * kLine : 0));
             if (integers) totals = arena.take<A>(tile * job.run_);
             if (job.stream_) staging = arena.take<T>(job.staging_size() + 2 * kLanes<A>);
-            width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile + kLanes<A>);
+            width_factors = arena.take<A>(line ? (gradient ? line_size : tile * job.run_) : gradient ? job.columns_ : tile);
             if (!gradient && !integers) width_divisors = arena.take<A>(line ? tile * job.run_ : tile);
             if (strided && !gradient) phases = arena.take<A>(line_size + job.rule_.stride * job.run_);
             if (line && gradient) {
                 more = arena.take<T>(line_size + GroupRow<T>::kSlack), fewer = arena.take<T>(line_size + GroupRow<T>::kSlack);
                 finished = arena.take<T>(tile * job.run_);
                 group_row = GroupRow<T>(arena, job.rule_, job.run_);
-            }
-            if (job.across_ == Across::picks) {
-                picks = Picks<A>(arena, tile);
-                if (gradient) finished = arena.take<T>(tile);
             }
             if (!line) spans = arena.take<Span>(tile), total = arena.take<A>(job.run_);
         }
@@ -200,7 +190,6 @@ class Average : Sides {
         T *staging = nullptr, *more = nullptr, *fewer = nullptr, *finished = nullptr;
         int64_t ring_last = 0;  // rows of the ring are made up to this height
         Span* spans = nullptr;
-        Picks<A> picks;
         Divisor factors_of{0, 0};  // forward: what width_factors are made for
         bool exact_divisors = false;  // those along width alone, width_divisors, are exact
 
@@ -209,7 +198,7 @@ class Average : Sides {
         GroupRow<T> group_row;
     };
     // Whether windows of one channel are so long that several are summed side by side.
-    bool long_windows() const { return inner_ == 1 && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > 32)); }
+    bool long_windows() const { return inner_ == 1 && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > kLongWindow)); }
     bool apart() const { return ring_rows_ && height_.longest() > kBlock; }
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
     int64_t staging_size() const { return tile_ * run_ + 512 / int64_t(sizeof(T)); }
@@ -221,7 +210,6 @@ class Average : Sides {
         rooms.columns = width_.range(box.width);
         if (across_ == Across::line) prepare_line(rooms, box.width);
         if (across_ == Across::runs || across_ == Across::direct) prepare_runs(rooms, box.width);
-        if (across_ == Across::picks) prepare_picks(rooms, box.width);
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
             for (int64_t d = box.depth.first; d < box.depth.last;) {
                 const Groups depths = next_groups(depth_, d, box.depth.last, planes_, kBlock);
@@ -267,8 +255,6 @@ class Average : Sides {
                         runs(rooms, from, box.width, divisor, whole != nullptr, slot);
                     else if (across_ == Across::blocks)
                         blocks(rooms, from, depths, plane, heights, box.width.first, divisor, slot(0));
-                    else if (across_ == Across::picks)
-                        pick(rooms, from, box.width, divisor, first, ds.size() * hs.size() == 1, whole);
                     else if constexpr (gradient)
                         line_gradient(rooms, from, box.width, first, ds.size() * hs.size() == 1, whole);
                     else
@@ -311,6 +297,9 @@ class Average : Sides {
         const int64_t run = rooms.inner.size(), row_pitch = width_.sources() * inner_, plane_pitch = height_.sources() * row_pitch;
         const int64_t planes = terms[0], rows = terms[1], columns = terms[2];
         A* const so_far = rooms.rows;
+        bool multiplies = false;
+        A reciprocal{};
+        if constexpr (!integers) multiplies = is_power_of_two(divisor), reciprocal = A(1) / divisor;
         // Adds some columns to what is there so far of the registers from `at` on.
         const auto part = [&](auto registers, int64_t at, Range xs) POOLGRAD_LAMBDA {
             using Cells = Registers<A, registers()>;
@@ -329,6 +318,8 @@ class Average : Sides {
                 total.write(so_far + at);
             else if constexpr (integers)
                 total.write(to + at);
+            else if (multiplies)
+                (total * reciprocal).write(to + at);
             else
                 (total / divisor).write(to + at);
         };
@@ -561,6 +552,8 @@ class Average : Sides {
             }
             A totals[kPlanes<A>];
             const auto start = [&](int64_t p) { return row + rooms.spans[i + std::min(p, alike - 1)].first; };
+            if (const int64_t next = i + alike; next < count)
+                fetch(row + rooms.spans[next - 1].last(), rooms.spans[std::min(next + alike, count) - 1].last() - rooms.spans[next - 1].last());
             for (int64_t first = 0; first < span.count; first += kBlock)
                 sum_beside([&](int64_t p) { return start(p) + first; }, std::min(kBlock, span.count - first), totals, first != 0);
             sum_rows<false>(PitchRows<A>{totals, 0}, totals, 1, alike, DivideRowSink<A, T>{to + i, rooms.width_factors + i});
@@ -636,40 +629,6 @@ class Average : Sides {
             }
         }
         finish(rooms.total, run, gradient ? A(1) : divisor.times(width_.axis->divisor(w)).template as<A>(), to);
-    }
-
-    // ---- along width, inner 1, irregular ----
-
-    void prepare_picks(Rooms& rooms, Range box) const {
-        fill_weights<A>(width_, rooms.columns.first, rooms.columns.size(), rooms.width_factors);
-        if (!gradient) std::fill_n(rooms.width_factors + box.size(), kLanes<A>, A(1));  // behind those of the box
-        rooms.picks.prepare(box.size(), rooms.columns.first, [&](int64_t i) { return width_.range(box.first + i); });
-    }
-    void pick(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool first, bool only, T* to) const {
-        if (gradient && !first) {
-            std::memcpy(to, rooms.finished, std::size_t(box.size()) * sizeof(T));
-            return;
-        }
-        fill_line(rooms, from);
-        make_divisors(rooms, box, divisor);
-        T* result = gradient && !only ? rooms.finished : to;
-        constexpr int lanes = kLanes<A>;
-        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
-            for (int64_t at = 0; at < box.size(); at += lanes) {
-                const typename Picks<A>::template Terms<decltype(halves)::value> terms(rooms.picks, from.row, at);
-                // -0.0 added to anything changes nothing.
-                const auto nothing = spread<A, lanes>(A(-0.0));
-                auto sum = nothing;
-                for (int32_t t = 0; t < rooms.picks.longest(); ++t) sum = sum + select<A, lanes>(terms.has(t), terms.term(t), nothing);
-                if constexpr (gradient) sum = select<A, lanes>(terms.has(0), sum, spread<A, lanes>(A(0)));
-                if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(rooms.width_factors + at);
-                T rest[lanes];
-                const int64_t left = box.size() - at;
-                store<A, lanes>(left >= lanes ? result + at : rest, sum);
-                if (left < lanes) std::memcpy(result + at, rest, std::size_t(left) * sizeof(T));
-            }
-        });
-        if (result != to) std::memcpy(to, result, std::size_t(box.size()) * sizeof(T));
     }
 
     // ---- along width, inner short ----
@@ -796,7 +755,7 @@ class Average : Sides {
     void reduce(Rooms& rooms, int64_t outer, const Groups& depths, int plane, const Groups& heights, Range columns) const {
         A* rows[kTogether];
         for (int j = 0; j < kTogether; ++j) rows[j] = inside(rooms, rooms.rows + j * rooms.line_size);
-        const A* factors = gradient && (across_ == Across::line || across_ == Across::picks) ? rooms.width_factors : nullptr;
+        const A* factors = gradient && across_ == Across::line ? rooms.width_factors : nullptr;
         if (depth_trivial_)
             sum_source(rooms, outer, depths.all.first, heights.all.first, height_, heights, columns, rows, factors);
         else if (height_trivial_)

@@ -54,6 +54,7 @@ Axis Axis::regular(Rule rule) {
     axis.longest_window_ = longest;
     axis.longest_cover_ =
         std::max<int64_t>(1, std::min(rule.output_size, (rule.window - 1) / rule.stride + 1));
+    axis.largest_divisor_ = rule.divisor ? rule.divisor : std::min(rule.window, rule.input_size + rule.count_before + rule.count_after);
     axis.identity_ = rule.input_size == rule.output_size && rule.before == 0 &&
                      (rule.stride == 1 || rule.input_size <= 1) && longest == 1 &&
                      (rule.input_size == 0 || (axis.divisor(0) == 1 && axis.divisor(rule.output_size - 1) == 1));
@@ -94,6 +95,7 @@ Axis Axis::listed(int64_t input_size, std::vector<int64_t> start, std::vector<in
         lists->cover_last[std::size_t(i)] = int64_t(last);
         axis.longest_cover_ = std::max(axis.longest_cover_, int64_t(last) - int64_t(first));
     }
+    if (count) axis.largest_divisor_ = *std::max_element(divisor.begin(), divisor.end());
     lists->start = std::move(start);
     lists->stop = std::move(stop);
     lists->divisor = std::move(divisor);

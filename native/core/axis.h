@@ -15,6 +15,7 @@ struct Range {
     int64_t first, last;
     int64_t size() const { return last - first; }
     bool empty() const { return first >= last; }
+    Range from(int64_t start) const { return {first - start, last - start}; }  // counted from there on
     bool operator==(const Range& other) const { return first == other.first && last == other.last; }
 };
 
@@ -64,6 +65,7 @@ class Axis {
 
     int64_t longest_window() const { return longest_window_; }
     int64_t longest_cover() const { return longest_cover_; }
+    int64_t largest_divisor() const { return largest_divisor_; }  // or more than any
     // Every window is [i, i + 1) with divisor 1: pooling along it changes nothing.
     bool is_identity() const { return identity_; }
 
@@ -86,7 +88,7 @@ class Axis {
     Rule rule_{};  // of a listed axis only input_size, output_size and reach count
     std::shared_ptr<const Lists> lists_;
     uint64_t inverse_ = 0;  // floor(2^64 / stride) + 1
-    int64_t longest_window_ = 1, longest_cover_ = 1;
+    int64_t longest_window_ = 1, longest_cover_ = 1, largest_divisor_ = 1;
     bool identity_ = false;
 };
 

@@ -110,7 +110,28 @@ class Fill : Sides {
 
     // ---- inner is long: runs go to memory one after the other ----
 
+    // Where results stay in the caches and need no conversion, each place is weighed anew: that is cheaper than a copy of it.
+    void runs_in_place(const Rooms& rooms, const Box& box, int64_t outer, const Row& depth, Range depths) const {
+        const int64_t run = box.inner.size();
+        for (int64_t z = depths.first; z < depths.last; ++z)
+            for (int64_t y = box.height.first; y < box.height.last; ++y) {
+                const Row& height = rooms.heights[y - box.height.first];
+                S* to = static_cast<S*>(call_.destination) + destination_at(outer, z, y, box.width.first) + box.inner.first;
+                int64_t w = box.width.first;
+                const auto zero_until = [&](int64_t end) {
+                    for (; w < end; ++w, to += inner_) std::memset(to, 0, std::size_t(run) * sizeof(S));
+                };
+                for (int64_t x = 0; x < rooms.columns.size() && depth.source >= 0 && height.source >= 0; ++x) {
+                    zero_until(rooms.windows[x].first);
+                    const A weights[3] = {depth.weight, height.weight, rooms.factors[x]};
+                    const S* from = source_at<S>(outer, depth.source, height.source, rooms.columns.first + x) + box.inner.first;
+                    for (; w < rooms.windows[x].last; ++w, to += inner_) weigh(to, from, weights, run);
+                }
+                zero_until(box.width.last);
+            }
+    }
     void runs(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, const Row& depth, Range depths) const {
+        if (std::is_same_v<S, A> && !stream_) return runs_in_place(rooms, box, outer, depth, depths);
         const int64_t run = box.inner.size(), most = std::max<int64_t>(1, kElements / run);
         for (Range heights{box.height.first, 0}; heights.first < box.height.last; heights.first = heights.last) {
             const Row *rows = rooms.heights - box.height.first, height = rows[heights.first];

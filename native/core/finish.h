@@ -19,6 +19,13 @@ struct Divisor {
     bool operator==(const Divisor& other) const { return exact == other.exact && wide == other.wide; }
 };
 
+// Whether dividing by it is multiplying by its reciprocal, to the last bit: a multiplication takes a fifth of the time.
+template <class A>
+POOLGRAD_INLINE bool is_power_of_two(A divisor) {
+    using Raw = typename BitsOf<sizeof(A)>::type;
+    return (bit_copy<Raw>(divisor) & ((Raw(1) << (std::numeric_limits<A>::digits - 1)) - 1)) == 0;
+}
+
 template <class T, class Wide>
 T saturated(Wide value) {
     using Limits = std::numeric_limits<T>;
@@ -43,14 +50,15 @@ T mean(A sum, Divisor divisor) {
     }
 }
 
-// Sums below this, and of windows of fewer terms, are divided in float: exact themselves, they have quotients that are ties only where the
-// true ones are, as those lie at least 1 / (2 * divisor) from a tie. A quotient in double, rounded to float, is the same as well.
-inline constexpr double kFloatSums = 0x1p22;
+// Sums below this, and of windows of fewer terms, are divided in float: exact themselves, as their divisors are, they have quotients that are
+// ties only where the true ones are, as those lie at least 1 / (2 * divisor) from a tie. A quotient in double, rounded to float, is the same.
+inline constexpr double kFloatSums = 0x1p22, kFloatDivisors = 0x1p24;
 template <class T, class A>
 bool sums_fit_float(const Layout& layout) {
-    double terms = 1;
-    for (const Axis* axis : layout.axes) terms *= double(axis->longest_window());
-    return terms * (double(std::numeric_limits<T>::max()) + 1) < std::min(kFloatSums, double(std::numeric_limits<A>::max()));
+    double terms = 1, divisor = 1;
+    for (const Axis* axis : layout.axes) terms *= double(axis->longest_window()), divisor *= double(axis->largest_divisor());
+    const bool sums = terms * (double(std::numeric_limits<T>::max()) + 1) < std::min(kFloatSums, double(std::numeric_limits<A>::max()));
+    return sums && divisor <= kFloatDivisors;
 }
 
 // to <- the means of sums of 32 bits, each with its divisor: what mean() gives, several at a time.
@@ -263,7 +271,7 @@ class TruncatedGradient : Sides {
         const int64_t inner = box.inner.size(), size = box.width.size() * inner;
         const Range sources = width_.range(box.width);
         rooms.picking = inner_ == 1 && sources.size() <= most_ && width_.longest() <= kMostPicks;
-        if (rooms.picking) rooms.picks.prepare(box.width.size(), sources.first, [&](int64_t i) { return width_.range(box.width.first + i); });
+        if (rooms.picking) rooms.picks.prepare(box.width.size(), 1, [&](int64_t i) { return width_.range(box.width.first + i).from(sources.first); });
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
             const S* last = nullptr;  // the last row of results, made of these
             Range last_depths{0, 0}, last_heights{0, 0};

@@ -48,6 +48,7 @@
 #include "fill.h"
 #include "global.h"
 #include "small.h"
+#include "picked.h"
 #include "avg.h"
 #include "copy.h"
 #else

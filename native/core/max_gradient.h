@@ -615,7 +615,7 @@ class MaxGradient {
         if (rooms.picked == columns) return;
         rooms.picked = columns;
         if constexpr (kWords<S, V>)
-            if (picks_) rooms.picks.prepare(columns.size(), outputs.first, [&](int64_t i) { return space_.width.cover(columns.first + i); });
+            if (picks_) rooms.picks.prepare(columns.size(), 1, [&](int64_t i) { return space_.width.cover(columns.first + i).from(outputs.first); });
         const int64_t pitch = tile_[3] + kLanes<C>;
         std::fill_n(rooms.column_codes, width_().longest() * pitch, C(0));
         for (int64_t w = columns.first; w < columns.last; ++w) {

@@ -248,9 +248,9 @@ class Lines {
             rooms.pitch = rooms.groups * rule->stride * space_.inner;
         } else {
             rooms.lead = 0, rooms.groups = outputs.size(), rooms.pitch = rooms.columns.size();
-            const auto window = [&](int64_t i) { return space_.width.window(outputs.first + i); };
-            if constexpr (kWords<S, V>) rooms.picks.prepare(outputs.size(), rooms.columns.first, window);
-            if constexpr (kWords<S, V> && coded) rooms.code_picks.prepare(outputs.size(), rooms.columns.first, window);
+            const auto window = [&](int64_t i) { return space_.width.window(outputs.first + i).from(rooms.columns.first); };
+            if constexpr (kWords<S, V>) rooms.picks.prepare(outputs.size(), 1, window);
+            if constexpr (kWords<S, V> && coded) rooms.code_picks.prepare(outputs.size(), 1, window);
         }
         rooms.block = std::max<int64_t>(1, kBlock / std::max(rooms.pitch, rooms.groups * space_.inner));
         if (rooms.block > Shared::kCount) rooms.block = rooms.block / Shared::kCount * Shared::kCount;
@@ -454,12 +454,16 @@ class Lines {
             return column < 0 || column + (std::min<int64_t>(lanes, count) - 1) * stride + window > wide ? 1 : 0;
         };
         const bool flat = space_.depth.longest_window() == 1;
+        const int64_t ahead = plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride) ? std::max(4, 2 * stride) : 0;  // rows to fetch
         int64_t whole_first = 0, whole_last = along ? count - lanes + 1 : 0;  // of where such registers begin
         while (whole_first < whole_last && way(whole_first) != Whole()) ++whole_first;
         while (whole_first < whole_last && way(whole_last - 1) != Whole()) --whole_last;
         for (int64_t i = 0; whole_first < whole_last && i < rows; ++i) {
             const Range depth = space_.depth.window(depths.first + i / heights.size() % depths.size()), height = rooms.windows[i % heights.size()];
             const int64_t first = space_.input_at(outers.first + i / (heights.size() * depths.size()), depth.first, height.first, start);
+            for (int64_t z = 0; ahead && z < depth.size(); ++z)
+                for (int64_t y = height.size(); y < height.size() + ahead; ++y)
+                    fetch(array + first + z * plane + y * wide, (count - 1) * stride + window);
             for (int64_t at = whole_first; at < whole_last + lanes - 1; at += lanes) {
                 const int64_t here = std::min(at, whole_last - 1);
                 put(i * count + here, any_rows(Whole(), first + here * stride, depth, height));

@@ -21,6 +21,13 @@ struct Sides {
     const S* source_at(int64_t outer, int64_t d, int64_t h, int64_t w) const {
         return static_cast<const S*>(call_.source) + (((outer * depth_.sources() + d) * height_.sources() + h) * width_.sources() + w) * inner_;
     }
+    // Heights of a box where planes of the source come back for the next depth: what they read stays within 512 KiB. Parts alike, rather a
+    // little larger than one more.
+    int64_t cached_heights(int64_t row_bytes) const {
+        const int64_t all = height_.destinations();
+        const int64_t down = fitting_tile(height_, std::max<int64_t>(4 + height_.longest(), (512 << 10) / (depth_.longest() * row_bytes)));
+        return divide_up(all, std::max<int64_t>(1, (all + down / 2) / down));
+    }
     // Whether the first and the last of the inputs lie in windows; where these overlap so do those between.
     bool is_covered() const { return !width_.range(0).empty() && !width_.range(width_.destinations() - 1).empty(); }
 

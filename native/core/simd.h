@@ -323,6 +323,7 @@ struct Registers {
     }
     POOLGRAD_INLINE Registers operator+(const Registers& more) const { return {first + more.first, others + more.others}; }
     POOLGRAD_INLINE Registers operator/(A by) const { return {first / spread<A, lanes>(by), others / by}; }
+    POOLGRAD_INLINE Registers operator*(A by) const { return {first * spread<A, lanes>(by), others * by}; }
 };
 template <class A>
 struct Registers<A, 0> {
@@ -331,6 +332,7 @@ struct Registers<A, 0> {
     POOLGRAD_INLINE void write(void*) const {}
     POOLGRAD_INLINE Registers operator+(const Registers&) const { return {}; }
     POOLGRAD_INLINE Registers operator/(A) const { return {}; }
+    POOLGRAD_INLINE Registers operator*(A) const { return {}; }
 };
 
 // Calls body(Constant<lanes>, index) over a row: whole registers, the last overlapping the one before; rows shorter than a register lane

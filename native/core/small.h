@@ -23,12 +23,8 @@ class SmallWindows : Sides {
     void run(int64_t traffic) {
         stream_ = is_streamed(traffic);
         Tiling tiling{destinations(), {1, depth_.destinations(), height_.destinations(), std::min(fitting_tile(width_, kColumns), kColumns), 1}};
-        // Planes of the source come back for the next depth: keep those of a box within 512 KiB, in parts alike.
-        if (!depth_.axis->is_identity()) {
-            const int64_t row = std::clamp<int64_t>(width_.sources(), 1, kColumns) * int64_t(sizeof(S));
-            const int64_t down = fitting_tile(height_, std::max<int64_t>(4 + height_.longest(), (512 << 10) / (depth_.longest() * row)));
-            tiling.tile[2] = divide_up(tiling.extent[2], std::max<int64_t>(1, (tiling.extent[2] + down / 2) / down));
-        }
+        const int64_t row_bytes = std::clamp<int64_t>(width_.sources(), 1, kColumns) * int64_t(sizeof(S));
+        if (!depth_.axis->is_identity()) tiling.tile[2] = cached_heights(row_bytes);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
         tile_ = tiling.tile[3];
         const Rooms measure(*this, nullptr);
@@ -67,6 +63,7 @@ class SmallWindows : Sides {
         Row* rows;  // of some heights, and of one depth behind
         Range heights{0, 0};
         std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // forward: what the factors are made for, depth and height
+        std::array<bool, 2> reciprocals{};
         std::size_t oldest = 0;
     };
 
@@ -98,7 +95,9 @@ class SmallWindows : Sides {
         if constexpr (!gradient || window == 3) {
             const int64_t wide = width_.sources(), high = height_.sources(), count = box.width.size();
             using Reader = RowReader<S, A, !gradient && stride == 2>;
-            const Reader reader(static_cast<const S*>(call_.source), call_.layout.outer * depth_.sources() * high * wide, wide, start(box.width));
+            const S* const source = static_cast<const S*>(call_.source);
+            const int64_t elements = call_.layout.outer * depth_.sources() * high * wide;
+            const Reader reader(source, elements, wide, start(box.width));
             const bool one_first = gradient && lead(box.width);
             // A last register may go beyond its row where what follows is written later, or belongs to nobody.
             const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
@@ -107,7 +106,9 @@ class SmallWindows : Sides {
             const Range heights = box.height;
             const Rule* down_rule = height_.axis->rule();
             const int64_t skips = !gradient && down_rule && down_rule->stride > down_rule->window ? 16 * down_rule->stride * wide : 0;
-            const int64_t follows = integers && down_rule ? down_rule->stride * wide : 0;  // rows of small integers end before it does
+            const Range columns = width_.range(box.width);
+            const bool fetches = !skips && high > 1 && fetches_rows(wide * int64_t(sizeof(S)), gradient ? 1 : stride);
+            const int64_t ahead = !fetches ? 0 : gradient || !down_rule ? 2 : std::max<int64_t>(4, 2 * down_rule->stride);  // rows
             constexpr bool back = gradient && stride == 2;
             constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
             const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
@@ -130,15 +131,20 @@ class SmallWindows : Sides {
                         std::memset(to, 0, std::size_t(count) * sizeof(S));
                         continue;
                     }
-                    const Factor* factors = gradient ? rooms.factors : divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
+                    const Factor* factors = rooms.factors;
+                    bool multiplies = false;  // by reciprocals
+                    if constexpr (!gradient) {
+                        const std::size_t slot = divisors_of(rooms, box.width, along_depth.divisor, along_height.divisor);
+                        factors += int64_t(slot) * factors_size(), multiplies = rooms.reciprocals[slot];
+                    }
                     const int shift = integers ? shift_of(along_depth.divisor, along_height.divisor) : -1;
                     const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
                     for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
-                        __builtin_prefetch(static_cast<const S*>(call_.source) + first + skips + next);
-                    for (int64_t next = 0; next < follows; next += 64 / int64_t(sizeof(S)))
-                        __builtin_prefetch(static_cast<const S*>(call_.source) + first + 4 * follows + next);
+                        __builtin_prefetch(source + first + skips + next);
                     const int64_t whole = at + padded <= end ? count : count / step * step;
                     const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
+                    for (int64_t z = 0; ahead && z < zs.size(); ++z)
+                        for (int64_t y = ys.size(); y < ys.size() + ahead; ++y) fetch(source + first + (z * high + y) * wide + columns.first, columns.size());
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
                     const auto make_row = [=, &reader](auto rows, auto planes) POOLGRAD_LAMBDA {
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
@@ -164,7 +170,12 @@ class SmallWindows : Sides {
                                 return sum;
                         };
                         const auto put = [=](int64_t i, auto sum, auto is_whole) POOLGRAD_LAMBDA {
-                            if constexpr (!gradient && !integers) sum = sum / load<A, lanes>(factors + i);
+                            if constexpr (!gradient && !integers) {
+                                if (window != 3 && multiplies)  // of 3, few are powers of two
+                                    sum = sum * load<A, lanes>(factors + i);
+                                else
+                                    sum = sum / load<A, lanes>(factors + i);
+                            }
                             if constexpr (integers) sum = mean_of<lanes>(sum, shift, factors + i);
                             if (is_whole() || i < whole) return store<A, lanes>(to + i, sum);
                             S rest[lanes];
@@ -239,17 +250,22 @@ class SmallWindows : Sides {
         return ~larger<A, lanes>(~larger<A, lanes>(mean, low), ~high);
     }
     // The divisors of a row for these of the other axes. Two rows are kept: most windows are whole along height, the others alike.
-    const Factor* divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
+    // Which row of factors has them; reciprocals where all are powers of two.
+    std::size_t divisors_of(Rooms& rooms, Range box, int64_t depth, int64_t height) const {
         std::size_t slot = 0;
         while (slot < rooms.divided_by.size() && rooms.divided_by[slot] != std::pair(depth, height)) ++slot;
-        const bool known = slot < rooms.divided_by.size();
-        if (!known) slot = rooms.oldest;
+        if (slot < rooms.divided_by.size()) return slot;
+        slot = rooms.oldest;
         Factor* row = rooms.factors + int64_t(slot) * factors_size();
-        if (known) return row;
         const Divisor divisor = Divisor().times(depth).times(height);
-        for (int64_t i = 0; i < box.size(); ++i) row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<Factor>();
-        rooms.divided_by[slot] = {depth, height}, rooms.oldest = 1 - slot;
-        return row;
+        bool all = !integers && rule_.window != 3;
+        for (int64_t i = 0; i < box.size(); ++i) {
+            row[i] = divisor.times(width_.axis->divisor(box.first + i)).template as<Factor>();
+            all = all && is_power_of_two(row[i]);
+        }
+        for (int64_t i = 0; i < box.size() && all; ++i) row[i] = Factor(1) / row[i];
+        rooms.divided_by[slot] = {depth, height}, rooms.reciprocals[slot] = all, rooms.oldest = 1 - slot;
+        return slot;
     }
 
     int64_t tile_ = 0;

@@ -16,6 +16,12 @@ struct PointerRows {
     POOLGRAD_INLINE const R* operator()(int64_t i) const { return rows[i]; }
 };
 
+// Brings a run of memory into the second cache, all at once: of rows that are read by turns, several in a page, the CPU foresees none.
+template <class T>
+POOLGRAD_INLINE void fetch(const T* from, int64_t count) {
+    for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) __builtin_prefetch(from + i, 0, 2);
+}
+
 // ---- strided rows: to[q] = from[q * stride], and to[q * stride + r] = from_r[q], in units of some bytes ----
 
 template <int first, int step, class V, std::size_t... i>
@@ -25,6 +31,28 @@ POOLGRAD_INLINE V every(V a, V b, std::index_sequence<i...>) {
 template <int first, class V, std::size_t... i>
 POOLGRAD_INLINE V zip(V a, V b, std::index_sequence<i...>) {
     return __builtin_shufflevector(a, b, int(first + i / 2 + i % 2 * sizeof...(i))...);
+}
+
+// Elements 0, stride, 2 * stride, ... of `stride` registers, read(0) and so on, an odd number: no two of them lie in the same lane, so
+// that they are first joined, then permuted once.
+template <int stride, int count>
+constexpr int register_of(int lane) {
+    int element = 0;
+    while (element * stride % count != lane) ++element;
+    return element * stride / count;
+}
+template <int stride, int which, class Read, std::size_t... i>
+POOLGRAD_INLINE auto join_odd(const Read& read, std::index_sequence<i...> all) {
+    if constexpr (which == 0)
+        return read(0);
+    else
+        return __builtin_shufflevector(join_odd<stride, which - 1>(read, all), read(which),
+                                       (register_of<stride, int(sizeof...(i))>(int(i)) == which ? int(i + sizeof...(i)) : int(i))...);
+}
+template <int stride, class Read, std::size_t... i>
+POOLGRAD_INLINE auto every_odd(const Read& read, std::index_sequence<i...> all) {
+    const auto joined = join_odd<stride, stride - 1>(read, all);
+    return __builtin_shufflevector(joined, joined, int(i * stride % sizeof...(i))...);
 }
 
 // to <- {first[0], second[0], first[1], second[1], ...}
@@ -43,7 +71,7 @@ POOLGRAD_INLINE void store_zipped(S* to, Vector<A, lanes> first, Vector<A, lanes
     }
 }
 
-// Shuffles registers for strides 2 and 4, the others move unit by unit. Raw is an integer of the unit's size. `from` must be readable
+// Shuffles registers for strides 2 and 4, of words also for 3 and 5; the others move unit by unit. Raw is an integer of the unit's size. `from` must be readable
 // up to count * stride units.
 template <class Raw>
 void take_units(std::byte* to, const std::byte* from, int64_t count, int64_t stride) {
@@ -59,11 +87,21 @@ void take_units(std::byte* to, const std::byte* from, int64_t count, int64_t str
         const auto high = every<0, 2>(read(4 * at + 2 * lanes), read(4 * at + 3 * lanes), all);
         store<Raw, lanes>(reinterpret_cast<Raw*>(to + at * bytes), every<0, 2>(low, high, all));
     };
+    const auto odd = [&](auto step, int64_t at) POOLGRAD_LAMBDA {
+        const auto part = [&](int i) POOLGRAD_LAMBDA { return read(step() * at + i * lanes); };
+        store<Raw, lanes>(reinterpret_cast<Raw*>(to + at * bytes), every_odd<step()>(part, all));
+    };
     // The last register overlaps the one before.
     if (stride == 2 && count >= lanes)
         for (; q < count; q += lanes) two(std::min(q, count - lanes));
     if (stride == 4 && count >= lanes)
         for (; q < count; q += lanes) four(std::min(q, count - lanes));
+    if constexpr (bytes >= 4) {
+        if (stride == 3 && count >= lanes)
+            for (; q < count; q += lanes) odd(Constant<3>(), std::min(q, count - lanes));
+        if (stride == 5 && count >= lanes)
+            for (; q < count; q += lanes) odd(Constant<5>(), std::min(q, count - lanes));
+    }
     for (; q < count; ++q) __builtin_memcpy(to + q * bytes, from + q * stride * bytes, sizeof(Raw));
 }
 template <class Raw>

@@ -78,6 +78,7 @@ struct Odd {
     Mask<V, kLanes<V>> many{};
     bool one = false;
     bool seen() const { return one || any<V>(many); }
+    void join(const Odd& other) { many |= other.many, one |= other.one; }
     template <int lanes>
     POOLGRAD_INLINE void note(Mask<V, lanes> found) {
         if constexpr (lanes == 1)

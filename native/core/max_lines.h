@@ -352,15 +352,16 @@ class Lines {
         // rows. Then about as much as the rows have is read until the next ones are.
         const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
         const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
-        const int64_t next = along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
+        const int64_t ahead = along && plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride) ? std::max(4, 2 * stride) : 0;  // rows to fetch
+        const int64_t next = ahead ? 0 : along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
         const C step_depth = C(space_.step[0]), step_height = C(space_.step[1]), step_width = C(space_.step[2]);
-        Odd<V> odd;
+        Odd<V> odd;  // of all; what is noted in a loop stays in a register there
         There there[loads];  // which lanes of what is loaded belong to the row
         // How rows are read: some of their lanes may lie beside the row, or even outside the array.
         using Whole = Constant<0>;
         using Clipped = Constant<1>;
         using Outside = Constant<2>;
-        const auto row = [&](auto how, int64_t index) POOLGRAD_LAMBDA {
+        const auto row = [&](Odd<V>& noted, auto how, int64_t index) POOLGRAD_LAMBDA {
             __builtin_prefetch(array + index + next);
             const auto read = [&](int which, int at) POOLGRAD_LAMBDA {
                 Vector<V, lanes> x;
@@ -372,7 +373,7 @@ class Lines {
                 return how() == Whole() ? x : select<V, lanes>(there[which], x, spread<V, lanes>(lowest()));
             };
             const auto note = [&](auto x, auto y) POOLGRAD_LAMBDA {
-                if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(x, y));
+                if constexpr (std::is_floating_point_v<V>) noted.template note<lanes>(unordered<V, lanes>(x, y));
             };
             const auto join = [&](Cell& best, Vector<V, lanes> x, int t) POOLGRAD_LAMBDA {
                 if constexpr (coded) best.codes = select<C, lanes>(x > best.values, spread<C, lanes>(C(C(t) * step_width)), best.codes);
@@ -397,16 +398,17 @@ class Lines {
             store<V, lanes>(rooms.packed.values + at, in_order<stride>(values_of(best)));
             if constexpr (coded) store<C, lanes>(rooms.packed.codes + at, in_order<stride>(best.codes));
         };
-        const auto any_rows = [&](auto how, int64_t first, Range depth, Range height) POOLGRAD_LAMBDA {
-            Cell best = row(how, first);
-            if (how() == Whole() && window == 2 && depth.size() == 1 && height.size() == 2) return down(best, row(how, first + wide), step_height);
+        const auto any_rows = [&](Odd<V>& noted, auto how, int64_t first, Range depth, Range height) POOLGRAD_LAMBDA {
+            Cell best = row(noted, how, first);
+            if (how() == Whole() && window == 2 && depth.size() == 1 && height.size() == 2) return down(best, row(noted, how, first + wide), step_height);
             for (int64_t z = 0; z < depth.size(); ++z)
                 for (int64_t y = z ? 0 : 1; y < height.size(); ++y)
-                    best = down(best, row(how, first + z * plane + y * wide), C(C(z) * step_depth + C(y) * step_height));
+                    best = down(best, row(noted, how, first + z * plane + y * wide), C(C(z) * step_depth + C(y) * step_height));
             return best;
         };
         const auto strip = [&](auto how, auto flat, int64_t at, int64_t column) POOLGRAD_LAMBDA {
             int64_t to = at;
+            Odd<V> noted;
             for (int64_t outer = outers.first; outer < outers.last; ++outer)
                 for (int64_t d = depths.first; d < depths.last; ++d) {
                     const Range depth = space_.depth.window(d);
@@ -417,12 +419,12 @@ class Lines {
                         const Range height = rooms.windows[h];
                         const int64_t first = origin + height.first * wide;
                         if (height.size() != window) {
-                            put(to, any_rows(how, first, depth, height));
+                            put(to, any_rows(noted, how, first, depth, height));
                             continue;
                         }
                         if (overlap && kept_from != height.first)
                             for (int64_t z = 0; z < deep; ++z)
-                                for (int y = 0; y < overlap; ++y) kept[z * overlap + y] = row(how, first + z * plane + y * wide);
+                                for (int y = 0; y < overlap; ++y) kept[z * overlap + y] = row(noted, how, first + z * plane + y * wide);
                         kept_from = height.first + stride;
                         Cell best{};
                         for (int64_t z = 0; z < deep; ++z) {
@@ -431,7 +433,7 @@ class Lines {
                                 if constexpr (y() < overlap)
                                     return common[y()];
                                 else
-                                    return row(how, first + z * plane + y() * wide);
+                                    return row(noted, how, first + z * plane + y() * wide);
                             };
                             with_constants<window>([&](auto... y) POOLGRAD_LAMBDA {
                                 const Cell cells[window] = {cell(y)...};
@@ -442,6 +444,7 @@ class Lines {
                         put(to, best);
                     }
                 }
+            odd.join(noted);
         };
         // The last register overlaps the one before.
         const int64_t start = outputs.first * stride - space_.width.rule()->before;
@@ -454,7 +457,6 @@ class Lines {
             return column < 0 || column + (std::min<int64_t>(lanes, count) - 1) * stride + window > wide ? 1 : 0;
         };
         const bool flat = space_.depth.longest_window() == 1;
-        const int64_t ahead = plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride) ? std::max(4, 2 * stride) : 0;  // rows to fetch
         int64_t whole_first = 0, whole_last = along ? count - lanes + 1 : 0;  // of where such registers begin
         while (whole_first < whole_last && way(whole_first) != Whole()) ++whole_first;
         while (whole_first < whole_last && way(whole_last - 1) != Whole()) --whole_last;
@@ -464,10 +466,12 @@ class Lines {
             for (int64_t z = 0; ahead && z < depth.size(); ++z)
                 for (int64_t y = height.size(); y < height.size() + ahead; ++y)
                     fetch(array + first + z * plane + y * wide, (count - 1) * stride + window);
+            Odd<V> noted;
             for (int64_t at = whole_first; at < whole_last + lanes - 1; at += lanes) {
                 const int64_t here = std::min(at, whole_last - 1);
-                put(i * count + here, any_rows(Whole(), first + here * stride, depth, height));
+                put(i * count + here, any_rows(noted, Whole(), first + here * stride, depth, height));
             }
+            odd.join(noted);
         }
         for (int64_t done = 0; done < count; done += lanes) {
             const int64_t at = std::max<int64_t>(0, std::min(done, count - lanes)), column = start + at * stride;

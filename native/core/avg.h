@@ -198,7 +198,9 @@ class Average : Sides {
         GroupRow<T> group_row;
     };
     // Whether windows of one channel are so long that several are summed side by side.
-    bool long_windows() const { return inner_ == 1 && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > kLongWindow)); }
+    bool long_windows() const {
+        return inner_ == 1 && (across_ == Across::blocks || (across_ == Across::runs && width_.longest() > kLongWindow));
+    }
     bool apart() const { return ring_rows_ && height_.longest() > kBlock; }
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
     int64_t staging_size() const { return tile_ * run_ + 512 / int64_t(sizeof(T)); }

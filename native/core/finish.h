@@ -271,7 +271,8 @@ class TruncatedGradient : Sides {
         const int64_t inner = box.inner.size(), size = box.width.size() * inner;
         const Range sources = width_.range(box.width);
         rooms.picking = inner_ == 1 && sources.size() <= most_ && width_.longest() <= kMostPicks;
-        if (rooms.picking) rooms.picks.prepare(box.width.size(), 1, [&](int64_t i) { return width_.range(box.width.first + i).from(sources.first); });
+        if (rooms.picking)
+            rooms.picks.prepare(box.width.size(), 1, [&](int64_t i) { return width_.range(box.width.first + i).from(sources.first); });
         for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
             const S* last = nullptr;  // the last row of results, made of these
             Range last_depths{0, 0}, last_heights{0, 0};

@@ -352,7 +352,8 @@ class Lines {
         // rows. Then about as much as the rows have is read until the next ones are.
         const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
         const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
-        const int64_t ahead = along && plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride) ? std::max(4, 2 * stride) : 0;  // rows to fetch
+        const bool fetches = along && plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride);
+        const int64_t ahead = fetches ? std::max(4, 2 * stride) : 0;  // rows
         const int64_t next = ahead ? 0 : along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
         const C step_depth = C(space_.step[0]), step_height = C(space_.step[1]), step_width = C(space_.step[2]);
         Odd<V> odd;  // of all; what is noted in a loop stays in a register there

@@ -15,8 +15,10 @@ class PickedRows : Sides {
     explicit PickedRows(const AverageCall& call) : Sides(call, gradient) {}
 
     bool usable() const {
-        if (inner_ < 1 || inner_ >= 16 || width_.longest() > Picks<A>::kMost || depth_.longest() > kBlock || height_.longest() > kBlock) return false;
-        if (width_.axis->rule()) return !gradient && inner_ > 1 && rule_.stride > 1 && depth_.longest() * height_.longest() <= kSlideRows && spans_halves();
+        if (inner_ < 1 || inner_ >= 16 || width_.longest() > Picks<A>::kMost) return false;
+        if (depth_.longest() > kBlock || height_.longest() > kBlock) return false;
+        if (width_.axis->rule())
+            return !gradient && inner_ > 1 && rule_.stride > 1 && depth_.longest() * height_.longest() <= kSlideRows && spans_halves();
         // Shorter rows of many planes are faster turned.
         return !can_turn(call_.layout) || (!gradient && !integers && width_.destinations() >= kLeast);
     }
@@ -59,9 +61,9 @@ class PickedRows : Sides {
     int64_t staging_size() const { return tile_ * inner_ + 512 / int64_t(sizeof(T)); }
 
     struct Rooms {
-        Rooms(const PickedRows& job, std::byte* base)
-            : arena(base), pitch(divide_up(job.columns_ * job.inner_ + Picks<A>::slack(job.width_.longest(), job.inner_), kLanes<A>) * kLanes<A>) {
+        Rooms(const PickedRows& job, std::byte* base) : arena(base) {
             const int64_t elements = job.tile_ * job.inner_;
+            pitch = divide_up(job.columns_ * job.inner_ + Picks<A>::slack(job.width_.longest(), job.inner_), kLanes<A>) * kLanes<A>;
             sums = arena.take<A>(kTogether * pitch);
             factors = arena.take<A>(gradient ? job.columns_ * job.inner_ : elements + kLanes<A>);
             picks = Picks<A>(arena, elements);
@@ -70,7 +72,7 @@ class PickedRows : Sides {
             if (job.stream_) staging = arena.take<T>(job.staging_size());
         }
         Arena arena;
-        const int64_t pitch;
+        int64_t pitch;  // from row to row of sums
         A *sums, *factors;  // factors: in a gradient weights of the source's elements, else divisors of the destination's
         T *finished = nullptr, *totals = nullptr, *staging = nullptr;
         Picks<A> picks;
@@ -127,7 +129,8 @@ class PickedRows : Sides {
                     else
                         pick(rooms, row, box.width, divisor, to);
                     if constexpr (integers)
-                        finish_integers(rooms.totals, box.width.size(), inner_, small_, divisor, *width_.axis, box.width.first, call_.destination_kind,
+                        finish_integers(rooms.totals, box.width.size(), inner_, small_, divisor, *width_.axis, box.width.first,
+                                        call_.destination_kind,
                                         static_cast<std::byte*>(call_.destination) + at * item_size(call_.destination_kind), inner_);
                 }
             }
@@ -153,8 +156,8 @@ class PickedRows : Sides {
         sum(zs.size(), ys.size());
     }
     template <class Planes, class Rows>
-    POOLGRAD_NOINLINE void sum_rows_of(const Rooms& rooms, const S* from, const A* depth_weights, const A* height_weights, Planes planes, Rows rows,
-                                       A* to) const {
+    POOLGRAD_NOINLINE void sum_rows_of(const Rooms& rooms, const S* from, const A* depth_weights, const A* height_weights, Planes planes,
+                                       Rows rows, A* to) const {
         const int64_t row = width_.sources() * inner_, plane = height_.sources() * row;
         const A* factors = rooms.factors;
         each_column<A>(rooms.columns.size() * inner_, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
@@ -194,8 +197,8 @@ class PickedRows : Sides {
                     if (shortest == 0) sum = select<A, lanes>(terms.has(0), sum, spread<A, lanes>(A(0)));
                 if constexpr (!gradient && !integers) {
                     auto divisors = load<A, lanes>(rooms.factors + at) * by;
-                    for (int i = 0; !exact && i < lanes; ++i)
-                        divisors[i] = at + i < count ? divisor.times(width_.axis->divisor(box.first + (at + i) / inner_)).template as<A>() : A(1);
+                    for (int i = 0; !exact && i < lanes && at + i < count; ++i)
+                        divisors[i] = divisor.times(width_.axis->divisor(box.first + (at + i) / inner_)).template as<A>();
                     sum = sum / divisors;
                 }
                 T rest[lanes];

@@ -144,7 +144,8 @@ class SmallWindows : Sides {
                     const int64_t whole = at + padded <= end ? count : count / step * step;
                     const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
                     for (int64_t z = 0; ahead && z < zs.size(); ++z)
-                        for (int64_t y = ys.size(); y < ys.size() + ahead; ++y) fetch(source + first + (z * high + y) * wide + columns.first, columns.size());
+                        for (int64_t y = ys.size(); y < ys.size() + ahead; ++y)
+                            fetch(source + first + (z * high + y) * wide + columns.first, columns.size());
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
                     const auto make_row = [=, &reader](auto rows, auto planes) POOLGRAD_LAMBDA {
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {

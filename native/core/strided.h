@@ -71,8 +71,8 @@ POOLGRAD_INLINE void store_zipped(S* to, Vector<A, lanes> first, Vector<A, lanes
     }
 }
 
-// Shuffles registers for strides 2 and 4, of words also for 3 and 5; the others move unit by unit. Raw is an integer of the unit's size. `from` must be readable
-// up to count * stride units.
+// Shuffles registers for strides 2 and 4, of words also for 3 and 5; the others move unit by unit. Raw is an integer of the unit's size.
+// `from` must be readable up to count * stride units.
 template <class Raw>
 void take_units(std::byte* to, const std::byte* from, int64_t count, int64_t stride) {
     constexpr int lanes = kLanes<Raw>, bytes = int(sizeof(Raw));

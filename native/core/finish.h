@@ -19,7 +19,7 @@ struct Divisor {
     bool operator==(const Divisor& other) const { return exact == other.exact && wide == other.wide; }
 };
 
-// Whether dividing by it is multiplying by its reciprocal, to the last bit: a multiplication takes a fifth of the time.
+// Whether dividing by it is multiplying by its reciprocal, to the last bit, which takes less time.
 template <class A>
 POOLGRAD_INLINE bool is_power_of_two(A divisor) {
     using Raw = typename BitsOf<sizeof(A)>::type;

@@ -46,7 +46,6 @@ class PickedRows : Sides {
   private:
     static constexpr int64_t kElements = 4096;  // of a row in a box
     static constexpr int64_t kLeast = 64;       // destinations of a row
-    static constexpr int kTogether = 4;         // rows that are summed down before they are picked from: stores need some time to be read from
     static constexpr int64_t kAhead = 4;        // rows that are fetched
     static constexpr int64_t kExact = 1 << 24;  // divisors up to which products are rounded once, as the exact product is
 
@@ -105,6 +104,7 @@ class PickedRows : Sides {
         const int64_t count = box.width.size() * inner_;
         const auto nothing = [&](Range ys) { return zs.empty() || ys.empty() || rooms.columns.empty(); };
         for (int64_t next = box.height.first; next < box.height.last;) {
+            // Rows are picked from when some are summed down: stores need some time to be read from.
             Range heights[kTogether], ranges[kTogether];
             int together = 0;
             for (; together < kTogether && next < box.height.last; ++together) {

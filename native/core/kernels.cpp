@@ -47,6 +47,7 @@
 #include "groups.h"
 #include "fill.h"
 #include "global.h"
+#include "narrow.h"
 #include "small.h"
 #include "picked.h"
 #include "avg.h"

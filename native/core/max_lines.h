@@ -367,7 +367,7 @@ class Lines {
             const auto read = [&](int which, int at) POOLGRAD_LAMBDA {
                 Vector<V, lanes> x;
                 if constexpr (how() == Outside())
-                    x = RowReader<S, V>::at_the_end(array, last + reach, index + at);
+                    x = load_clipped<V>(array, last + reach, index + at);
                 else
                     x = load<V, lanes>(array + index + at);
                 x = sign.template turn<lanes>(x);

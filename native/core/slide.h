@@ -167,6 +167,18 @@ POOLGRAD_INLINE void each_step(int64_t steps, Range plain, const Step& step) {
     }
 }
 
+// The same of windows of 3 by 1, where put also hears whether it is one of `whole` outputs, and column whether it is one of `filled`.
+template <int lanes, class Column, class Put>
+POOLGRAD_INLINE void slide_by_one(int64_t outputs, int64_t whole, Range filled, const Column& column, const Put& put) {
+    auto now = column(int64_t(0), std::false_type());
+    const Range plain{filled.first - 1, std::min(filled.last - 1, divide_up(whole, lanes))};
+    each_step(divide_up(outputs, lanes), plain, [&](int64_t k, auto is_plain) POOLGRAD_LAMBDA {
+        const auto next = column(k + 1, is_plain);
+        put(k * lanes, now + every_of<1, 1>(now, next) + every_of<2, 1>(now, next), is_plain);
+        now = next;
+    });
+}
+
 // Windows by 2: put(i, the sums of a register of them, is it one of `whole` outputs); column(k, is it one of `filled`) gives the k-th two registers of
 // the row, dealt.
 template <int window, int lanes, class Column, class Put>
@@ -224,8 +236,23 @@ POOLGRAD_INLINE Pair<V> deal(const Pair<V>& pair) {
     return {in_order<2>(every_second<0>(pair.first, pair.second)), in_order<2>(every_second<1>(pair.first, pair.second))};
 }
 
-// Registers of rows of `size` elements that begin anywhere in an array, one at a time or two, dealt; the first begins at column `start`, which may
-// lie before them.
+// to <- `count` elements of an array from this index on; zeros where it has none.
+template <class S>
+inline void copy_clipped(S* to, const S* array, int64_t elements, int64_t index, int64_t count) {
+    const int64_t begin = std::clamp<int64_t>(-index, 0, count), end = std::clamp<int64_t>(elements - index, begin, count);
+    std::fill_n(to, begin, S()), std::fill_n(to + end, count - end, S());
+    if (begin < end) std::memcpy(to + begin, array + index + begin, std::size_t(end - begin) * sizeof(S));
+}
+// A register of them.
+template <class V, class S>
+POOLGRAD_NOINLINE Vector<V, kLanes<V>> load_clipped(const S* array, int64_t elements, int64_t index) {
+    const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + kLanes<V>);
+    S part[kLanes<V>] = {};
+    if (begin < end) std::memcpy(part + (begin - index), array + begin, std::size_t(end - begin) * sizeof(S));
+    return load<V, kLanes<V>>(part);
+}
+
+// Registers of rows of `size` elements, one at a time or two, dealt; the first begins at column `start`, which may lie before them.
 template <class S, class V, bool pairs = false>
 class RowReader {
     static constexpr int lanes = kLanes<V>, elements_each = pairs ? 2 * lanes : lanes;
@@ -235,15 +262,14 @@ class RowReader {
     static constexpr int64_t kMostBefore = 3;  // columns before a row: none of the small windows reaches further
 
   public:
-    RowReader(const S* array, int64_t elements, int64_t size, int64_t start)
-        : array_(array), elements_(elements), size_(size), start_(start), last_(divide_up(size - start, elements_each)),
+    RowReader(int64_t size, int64_t start)
+        : size_(size), start_(start), last_(divide_up(size - start, elements_each)),
           whole_{divide_up(std::max<int64_t>(0, -start), elements_each), (size - start) / elements_each}, first_(there(0)), rest_(there(last_ - 1)) {}
 
-    // Whether all can be read of rows that begin at these indices and between.
-    bool inside(int64_t first, int64_t last) const { return first + start_ >= 0 && last + start_ + last_ * elements_each <= elements_; }
-
-    // Which ones such a row fills.
-    Range whole(bool inside) const { return inside ? whole_ : Range{0, 0}; }
+    // The columns that are read of a row, also such as it has not, where at most `count` from the first on are wanted.
+    Range columns(int64_t count) const { return {start_, start_ + std::min(last_, divide_up(count, elements_each)) * elements_each}; }
+    // Which registers a row fills.
+    Range whole() const { return whole_; }
 
     static POOLGRAD_INLINE Cell nothing() {
         if constexpr (pairs)
@@ -252,25 +278,16 @@ class RowReader {
             return spread<V, lanes>(V(-0.0));
     }
 
-    // The k-th as fold(read) makes it, where read(row) is that of the row which begins at this index; nothing() beyond the row.
+    // The k-th as fold(read) makes it, where read(row) is that of the row which begins there; nothing() beyond the row.
     template <bool whole, class Fold>
-    POOLGRAD_INLINE Cell column(int64_t k, bool inside, const Fold& fold) const {
-        const int64_t from = start_ + k * elements_each, elements = elements_;
-        const S* array = array_;
-        if constexpr (whole) return dealt(fold([=](int64_t row) POOLGRAD_LAMBDA { return read(array + row + from); }));
-        if (k >= last_) return nothing();
-        const Cell cell = dealt(fold([=](int64_t row) POOLGRAD_LAMBDA { return inside ? read(array + row + from) : at_the_end(array, elements, row + from); }));
-        if (k >= whole_.first && k < whole_.last) return cell;
+    POOLGRAD_INLINE Cell column(int64_t k, const Fold& fold) const {
+        const int64_t from = start_ + k * elements_each;
+        if constexpr (!whole)
+            if (k >= last_) return nothing();
+        const Cell cell = dealt(fold([=](const S* row) POOLGRAD_LAMBDA { return read(row + from); }));
+        if (whole || (k >= whole_.first && k < whole_.last)) return cell;
         if constexpr (elements_each > kMostBefore) return choose(k == 0 ? first_ : rest_, cell);
         return choose(there(k), cell);
-    }
-
-    // What is read from this index on: of what is not in the array nothing is.
-    POOLGRAD_NOINLINE static Cell at_the_end(const S* array, int64_t elements, int64_t index) {
-        const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + elements_each);
-        S part[elements_each] = {};
-        if (begin < end) std::memcpy(part + (begin - index), array + begin, std::size_t(end - begin) * sizeof(S));
-        return read(part);
     }
 
   private:
@@ -302,8 +319,7 @@ class RowReader {
             return select<V, lanes>(there[0], cell, nothing());
     }
 
-    const S* array_;
-    int64_t elements_, size_, start_, last_;
+    int64_t size_, start_, last_;
     Range whole_;         // those that the row fills
     There first_, rest_;  // lanes of the first and of the last one
 };

@@ -1,4 +1,4 @@
-// Averages of small windows where inner is 1, and the gradients of some: down and across in registers (slide.h), or of short planes as a whole.
+// Averages of small windows where inner is 1, and the gradients of some: down and across in registers (slide.h).
 #pragma once
 
 namespace poolgrad::POOLGRAD_ISA {
@@ -42,13 +42,15 @@ class SmallWindows : Sides {
 
   private:
     static constexpr int64_t kColumns = 4096;  // of a box
+    static constexpr int64_t kStaged = 2048;   // results in the buffer at once, or one row
     // Forward: divisors along width, for two products of the others. Gradient: their reciprocals, one row.
     static constexpr int64_t kFactors = gradient ? 1 : 2;
 
     // What a destination sums along depth or height.
     struct Row {
         Range range;
-        int64_t divisor;        // forward
+        int64_t alike, advance;  // so many rows from this one on differ only in where they are, each by so many sources
+        int64_t divisor = 1;    // forward
         A weights[kSlideRows];  // in a gradient
     };
     struct Rooms {
@@ -56,11 +58,13 @@ class SmallWindows : Sides {
             if (job.stream_) staging = arena.take<S>(job.staging_size() + 2 * kLanes<A>);
             factors = arena.take<Factor>(kFactors * job.factors_size());
             rows = arena.take<Row>(kSlideHeights + 1);
+            outside = arena.take<S>(job.depth_.longest() * job.height_.longest() * (job.reads(job.tile_) + 2 * kLanes<A>));
         }
         Arena arena;
         S* staging = nullptr;
         Factor* factors;
         Row* rows;  // of some heights, and of one depth behind
+        S* outside;  // rows around which the array ends
         Range heights{0, 0};
         std::array<std::pair<int64_t, int64_t>, 2> divided_by{};  // forward: what the factors are made for, depth and height
         std::array<bool, 2> reciprocals{};
@@ -73,7 +77,9 @@ class SmallWindows : Sides {
         return rule_.input_size >= divide_up(least * kLanes<A>, 4);
     }
     // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
-    int64_t staging_size() const { return tile_ + 512 / int64_t(sizeof(S)); }
+    int64_t staging_size() const { return std::max(kStaged, tile_) + 512 / int64_t(sizeof(S)); }
+    // Columns that so many destinations read, or some more.
+    int64_t reads(int64_t count) const { return (gradient ? count : count * rule_.stride) + rule_.window + 8 * kLanes<A>; }
     int64_t factors_size() const { return tile_ + rule_.window + 2 * kLanes<A>; }
     void prepare(Rooms& rooms, Range box) const {
         std::fill_n(rooms.factors, kFactors * factors_size(), Factor(1));
@@ -97,7 +103,8 @@ class SmallWindows : Sides {
             using Reader = RowReader<S, A, !gradient && stride == 2>;
             const S* const source = static_cast<const S*>(call_.source);
             const int64_t elements = call_.layout.outer * depth_.sources() * high * wide;
-            const Reader reader(source, elements, wide, start(box.width));
+            const Reader reader(wide, start(box.width));
+            const Range read = reader.columns(reads(count));
             const bool one_first = gradient && lead(box.width);
             // A last register may go beyond its row where what follows is written later, or belongs to nobody.
             const int64_t row = width_.destinations(), plane = height_.destinations() * row, space = depth_.destinations() * plane;
@@ -109,6 +116,7 @@ class SmallWindows : Sides {
             const Range columns = width_.range(box.width);
             const bool fetches = !skips && high > 1 && fetches_rows(wide * int64_t(sizeof(S)), gradient ? 1 : stride);
             const int64_t ahead = !fetches ? 0 : gradient || !down_rule ? 2 : std::max<int64_t>(4, 2 * down_rule->stride);  // rows
+            const int64_t most_alike = streaming ? std::max<int64_t>(1, kStaged / count) : heights.size();
             constexpr bool back = gradient && stride == 2;
             constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
             const int64_t padded = divide_up(count, step) * step, source_planes = outer * depth_.sources();
@@ -122,13 +130,20 @@ class SmallWindows : Sides {
                                     : rows_follow   ? outer * space + d * plane + heights.last * row
                                                     : 0;
                 int64_t at = outer * space + d * plane + heights.first * row + box.width.first;
-                for (int64_t h = heights.first, i = 0; h < heights.last; ++h, ++i, at += row) {
+                for (int64_t h = heights.first, i = 0, alike; h < heights.last; h += alike, i += alike, at += alike * row) {
                     if (i % kSlideHeights == 0) make_rows(rooms, h, std::min(h + kSlideHeights, heights.last)), i = 0;
                     const Row& along_height = table[i];
                     const Range ys = along_height.range;
-                    S* to = writer.row(at, count);
+                    alike = rows_follow && !back ? std::min(along_height.alike, most_alike) : 1;
+                    const int64_t advance = along_height.advance * wide, begin = ((source_planes + zs.first) * high + ys.first) * wide;
+                    const int64_t last = begin + ((zs.size() - 1) * high + ys.size() - 1) * wide;
+                    // Whether so many rows may be read and written in whole registers.
+                    const auto inside = [&](int64_t rows) { return begin + read.first >= 0 && last + (rows - 1) * advance + read.last <= elements; };
+                    const auto over = [&](int64_t rows) { return at + (rows - 1) * row + padded <= end; };
+                    while (alike > 1 && !(inside(alike) && over(alike))) --alike;
+                    S* to = writer.row(at, alike * count);
                     if (zs.empty() || ys.empty()) {
-                        std::memset(to, 0, std::size_t(count) * sizeof(S));
+                        std::memset(to, 0, std::size_t(alike * count) * sizeof(S));
                         continue;
                     }
                     const Factor* factors = rooms.factors;
@@ -138,16 +153,21 @@ class SmallWindows : Sides {
                         factors += int64_t(slot) * factors_size(), multiplies = rooms.reciprocals[slot];
                     }
                     const int shift = integers ? shift_of(along_depth.divisor, along_height.divisor) : -1;
-                    const int64_t first = ((source_planes + zs.first) * high + ys.first) * wide;
-                    for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
-                        __builtin_prefetch(source + first + skips + next);
-                    const int64_t whole = at + padded <= end ? count : count / step * step;
-                    const bool inside = reader.inside(first, first + ((zs.size() - 1) * high + ys.size() - 1) * wide);
-                    for (int64_t z = 0; ahead && z < zs.size(); ++z)
-                        for (int64_t y = ys.size(); y < ys.size() + ahead; ++y)
-                            fetch(source + first + (z * high + y) * wide + columns.first, columns.size());
+                    const int64_t whole = over(alike) ? count : count / step * step;
+                    const S* from = source + begin;
+                    int64_t row_pitch = wide, plane_pitch = high * wide;
+                    if (!inside(alike)) {
+                        row_pitch = read.size(), plane_pitch = ys.size() * row_pitch, from = rooms.outside - read.first;
+                        for (int64_t z = 0; z < zs.size(); ++z)
+                            for (int64_t y = 0; y < ys.size(); ++y)
+                                copy_clipped(rooms.outside + z * plane_pitch + y * row_pitch, source, elements, begin + (z * high + y) * wide + read.first, row_pitch);
+                    }
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
-                    const auto make_row = [=, &reader](auto rows, auto planes) POOLGRAD_LAMBDA {
+                    const auto make_row = [=, &reader](auto rows, auto planes, const S* from, S* to) POOLGRAD_LAMBDA {
+                        for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
+                            __builtin_prefetch(from + skips + next);
+                        for (int64_t z = 0; ahead && z < planes; ++z)
+                            for (int64_t y = rows; y < rows + ahead; ++y) fetch(from + z * plane_pitch + y * row_pitch + columns.first, columns.size());
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
                             const auto weighed = [](auto sum, const A* weight) POOLGRAD_LAMBDA {
                                 if constexpr (gradient)
@@ -158,13 +178,13 @@ class SmallWindows : Sides {
                             auto total = Reader::nothing();
                             for (int y = 0; y < rows; ++y) {
                                 auto sum = Reader::nothing();
-                                for (int z = 0; z < planes; ++z) sum = sum + weighed(read(first + (z * high + y) * wide), depth_weights + z);
+                                for (int z = 0; z < planes; ++z) sum = sum + weighed(read(from + z * plane_pitch + y * row_pitch), depth_weights + z);
                                 total = total + weighed(sum, height_weights + y);
                             }
                             return total;
                         };
                         const auto column = [=, &reader](int64_t k, auto filled) POOLGRAD_LAMBDA {
-                            const auto sum = reader.template column<filled()>(k, inside, down);
+                            const auto sum = reader.template column<filled()>(k, down);
                             if constexpr (gradient)
                                 return sum * load<A, lanes>(factors + k * lanes);
                             else
@@ -190,25 +210,30 @@ class SmallWindows : Sides {
                             std::memcpy(to + i, rest, std::size_t(count - i) * sizeof(S));
                         };
                         if constexpr (back)
-                            slide_back<lanes>(count, whole, one_first, reader.whole(inside), column, put_both);
+                            slide_back<lanes>(count, whole, one_first, reader.whole(), column, put_both);
+                        else if constexpr (stride == 1)
+                            slide_by_one<lanes>(count, whole, reader.whole(), column, put);
                         else if constexpr (stride == 2)
-                            slide_by_two<window, lanes>(count, whole, reader.whole(inside), column, put);
+                            slide_by_two<window, lanes>(count, whole, reader.whole(), column, put);
                         else
-                            slide<stride, window, lanes>(count, reader.whole(inside), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
+                            slide<stride, window, lanes>(count, reader.whole(), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
+                    };
+                    const auto make = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
+                        for (int64_t j = 0; j < (back ? 1 : alike); ++j) make_row(rows, planes, from + j * advance, to + j * row);
                     };
                     // Numbers of rows that are known to the compiler take a third of the time; these are the most frequent.
                     constexpr int most = back ? 2 : window, many = most < 4 ? most : 1;
                     const auto is = [&](int64_t rows, int64_t planes) { return ys.size() == rows && zs.size() == planes; };
                     if (is(most, 1))
-                        make_row(Constant<most>(), Constant<1>());
+                        make(Constant<most>(), Constant<1>());
                     else if (is(many, many))
-                        make_row(Constant<many>(), Constant<many>());
+                        make(Constant<many>(), Constant<many>());
                     else if (back && is(1, 1))
-                        make_row(Constant<1>(), Constant<1>());
+                        make(Constant<1>(), Constant<1>());
                     else if (back && is(1, many))
-                        make_row(Constant<1>(), Constant<back ? many : 1>());
+                        make(Constant<1>(), Constant<back ? many : 1>());
                     else
-                        make_row(int(ys.size()), int(zs.size()));
+                        make(int(ys.size()), int(zs.size()));
                 }
             }
         }
@@ -225,6 +250,15 @@ class SmallWindows : Sides {
         if (rooms.heights == Range{first, last}) return;
         rooms.heights = {first, last};
         for (int64_t h = first; h < last; ++h) make_row_of(rooms.rows[h - first], height_, h);
+        for (int64_t h = last - 1; h >= first; --h) {
+            Row &row = rooms.rows[h - first], &next = rooms.rows[h - first + 1];
+            row.alike = 1, row.advance = 0;
+            if (h + 1 == last || row.range.size() != next.range.size() || row.divisor != next.divisor) continue;
+            const int64_t advance = next.range.first - row.range.first;
+            if (next.alike > 1 && next.advance != advance) continue;
+            if (gradient && !std::equal(row.weights, row.weights + row.range.size(), next.weights)) continue;
+            row.alike = next.alike + 1, row.advance = advance;
+        }
     }
     // The means of integers are shifted where all divisors of a row are one power of two: by how much, else -1.
     int shift_of(int64_t depth, int64_t height) const {
@@ -271,118 +305,6 @@ class SmallWindows : Sides {
 
     int64_t tile_ = 0;
     bool stream_ = false;
-};
-
-// Averages of windows of 3 by 1 that keep the size of short planes, and their gradients: a plane is one run of elements, whatever its width,
-// summed down and then across. Both ways an element comes from itself and its neighbours.
-template <class S, class A, bool gradient>
-class ShortPlanes : Sides {
-    static constexpr int lanes = kLanes<A>;
-    using Raw = typename BitsOf<sizeof(A)>::type;
-
-  public:
-    explicit ShortPlanes(const AverageCall& call) : Sides(call, gradient), high_(height_.sources()), wide_(width_.sources()) {}
-
-    bool usable() const {
-        const auto by_three = [](const Side& side) {
-            const Rule* rule = side.axis->rule();
-            return rule && rule->stride == 1 && rule->window == 3 && rule->before == 1 && rule->output_size == rule->input_size;
-        };
-        if (inner_ != 1 || !depth_.axis->is_identity() || !by_three(height_) || !by_three(width_)) return false;
-        return high_ <= kMost && wide_ <= kMost && high_ * wide_ <= kMost && (high_ - 2) * wide_ >= lanes && (high_ - 1) * wide_ >= padded();
-    }
-
-    void run(int64_t traffic) const {
-        const int64_t plane = high_ * wide_, together = kTogether / plane;
-        const bool stream = is_streamed(traffic);
-        Tiling tiling{{call_.layout.outer * depth_.sources(), 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
-        balance(tiling, call_.workers, 2 * plane * int64_t(sizeof(S)));
-        const auto work = [&](const Box& box, std::byte* scratch) {
-            const Rooms rooms(*this, scratch, stream);
-            prepare(rooms);
-            Writer<S> writer(static_cast<S*>(call_.destination), rooms.staging, kStaging);
-            // What was just stored had better not be loaded shifted at once.
-            for (int64_t first = box.outer.first; first < box.outer.last; first += together) {
-                const int64_t count = std::min(together, box.outer.last - first);
-                const S* from = static_cast<const S*>(call_.source) + first * plane;
-                S* to = writer.row(first * plane, count * plane);
-                for (int64_t i = 0; i < count; ++i) sum_down(rooms, from + i * plane, rooms.sums + lanes + i * plane);
-                for (int64_t i = 0; i < count; ++i) sum_across(rooms, rooms.sums + lanes + i * plane, to + i * plane);
-            }
-            writer.finish();
-        };
-        run_boxes(tiling, call_.workers, traffic, Rooms(*this, nullptr, stream).arena.used(), work);
-    }
-
-  private:
-    static constexpr int64_t kMost = 1024, kTogether = 2048, kStaging = 2 * kTogether;  // elements of a plane, of planes at once
-
-    // Of all elements of a plane.
-    struct Rooms {
-        Rooms(const ShortPlanes& job, std::byte* base, bool stream) : arena(base) {
-            const int64_t plane = job.high_ * job.wide_;
-            left = arena.take<Raw>(plane), right = arena.take<Raw>(plane);
-            factors = arena.take<A>(plane);
-            if (gradient) heights = arena.take<A>(plane);
-            sums = arena.take<A>(kTogether + 2 * lanes);
-            if (stream) staging = arena.take<S>(kStaging);
-        }
-        Arena arena;
-        Raw *left, *right;                // whether there is a neighbour
-        A *factors, *heights = nullptr;  // forward: divisors; gradient: weights along width, and along height
-        A* sums;
-        S* staging = nullptr;
-    };
-    void prepare(const Rooms& rooms) const {
-        for (int64_t h = 0, i = 0; h < high_; ++h)
-            for (int64_t w = 0; w < wide_; ++w, ++i) {
-                rooms.left[i] = Raw(w > 0 ? -1 : 0), rooms.right[i] = Raw(w + 1 < wide_ ? -1 : 0);
-                if constexpr (gradient)
-                    fill_weights<A>(width_, w, 1, rooms.factors + i), fill_weights<A>(height_, h, 1, rooms.heights + i);
-                else
-                    rooms.factors[i] = Divisor().times(depth_.axis->divisor(0)).times(height_.axis->divisor(h)).times(width_.axis->divisor(w)).template as<A>();
-            }
-    }
-    int64_t padded() const { return divide_up(wide_, lanes) * lanes; }
-
-    // The first row and the last in whole registers, whose rest those between write again.
-    POOLGRAD_NOINLINE void sum_down(const Rooms& rooms, const S* from, A* to) const {
-        const int64_t plane = high_ * wide_, wide = wide_, over = padded();
-        const A *heights = rooms.heights, *factors = rooms.factors;
-        const auto put = [=](int64_t at, auto sum) POOLGRAD_LAMBDA {
-            if constexpr (gradient) sum = sum * load<A, lanes>(factors + at);
-            store<A, lanes>(to + at, sum);
-        };
-        const auto term = [=](int64_t at) POOLGRAD_LAMBDA {
-            if constexpr (gradient)
-                return load<A, lanes>(from + at) * load<A, lanes>(heights + at);
-            else
-                return load<A, lanes>(from + at);
-        };
-        for (int64_t at = 0; at < over; at += lanes) put(at, term(at) + term(at + wide));
-        for (int64_t at = plane - over; at < plane; at += lanes) put(at, term(at - wide) + term(at));
-        const auto between = [=](int64_t at) POOLGRAD_LAMBDA { put(at, (term(at - wide) + term(at)) + term(at + wide)); };
-        const int64_t last = plane - wide - lanes;
-        for (int64_t at = wide; at < last; at += lanes) between(at);
-        between(last);
-    }
-    POOLGRAD_NOINLINE void sum_across(const Rooms& rooms, const A* from, S* to) const {
-        const int64_t last = high_ * wide_ - lanes;
-        const Raw *left = rooms.left, *right = rooms.right;
-        const A* factors = rooms.factors;
-        const auto nothing = spread<A, lanes>(A(-0.0));
-        const auto put = [=](int64_t at) POOLGRAD_LAMBDA {
-            const auto before = select<A, lanes>(load<Raw, lanes>(left + at), load<A, lanes>(from + at - 1), nothing);
-            const auto after = select<A, lanes>(load<Raw, lanes>(right + at), load<A, lanes>(from + at + 1), nothing);
-            auto sum = (before + load<A, lanes>(from + at)) + after;
-            if constexpr (!gradient) sum = sum / load<A, lanes>(factors + at);
-            store<A, lanes>(to + at, sum);
-        };
-        for (int64_t at = 0; at < last; at += lanes) put(at);
-        put(last);
-    }
-
-    const int64_t high_, wide_;
 };
 
 }  // namespace poolgrad::POOLGRAD_ISA

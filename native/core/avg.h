@@ -57,10 +57,10 @@ class Average : Sides {
     }
 
   private:
-    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // terms over all axes
+    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // rows of windows apart, terms of others
     static constexpr int64_t kLine = 64 / int64_t(sizeof(A));  // elements of a line of the cache
     static constexpr int64_t kLongWindow = 32;  // elements; longer ones are summed side by side
-    static constexpr int64_t kDirectRun = 1024;  // inner elements: so few are never cut, as a rest could be less than a register
+    static constexpr int64_t kDirectRun = 2048;  // inner elements: so few are not cut, as a rest could be less than a register
 
     // Sizes of the scratch and of a box.
     void plan(Tiling& tiling) {
@@ -72,7 +72,7 @@ class Average : Sides {
         // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
         const int64_t most = std::clamp<int64_t>((256 << 10) / std::max<int64_t>(1, ring_rows_ * planes_), 1024, 16384);
         const int64_t block = std::min(width_.longest(), kBlock);
-        run_ = inner_ * block <= most ? inner_ : std::min(inner_, std::max<int64_t>(64, most / block / 16 * 16));
+        run_ = direct || inner_ * block <= most ? inner_ : std::min(inner_, std::max<int64_t>(64, most / block / 16 * 16));
         // Long windows of one channel are summed side by side: of a long row, few are left.
         const int64_t least = !gradient && inner_ == 1 && width_.longest() > kLongWindow ? most : 4096;
         columns_ = std::max<int64_t>(1, std::min(most, std::max(least, 6 * width_.longest() * run_)) / run_);
@@ -107,7 +107,9 @@ class Average : Sides {
         bool apart = true;
         for (const Side& side : {depth_, height_, width_}) apart = apart && side.axis->longest_cover() == 1;
         const bool by_three = regular_ && rule_.window == 3 && rule_.stride <= 2;
-        return depth_.longest() * height_.longest() * width_.longest() <= (apart ? kDirect : by_three ? 0 : kDirectOverlapping);
+        const int64_t rows = depth_.longest() * height_.longest();
+        if (apart) return rows <= kDirect && width_.longest() <= kBlock;
+        return rows * width_.longest() <= (by_three ? 0 : kDirectOverlapping);
     }
 
     // Destinations along one axis with the same source range, and that range.

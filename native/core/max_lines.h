@@ -337,37 +337,30 @@ class Lines {
         mend_codes(rooms, outers.size() * depths.size() * heights.size(), outputs);
         return whole;
     }
-    // First along width, then along height and depth, as the row-major order is. What windows along height have in common stays in registers.
+    // How rows are read: some of their lanes may lie beside the row, or even outside the array.
+    using Whole = Constant<0>;
+    using Clipped = Constant<1>;
+    using Outside = Constant<2>;
+    // Small windows in registers: first along width, then along height and depth, as the row-major order is.
     template <int stride, int window>
-    POOLGRAD_NOINLINE bool slide_rows(Rooms& rooms, Range outers, Range depths, Range heights, Range outputs) const {
-        constexpr int lanes = kLanes<V>, overlap = std::max(0, window - stride), reach = stride * lanes + overlap;
-        constexpr int loads = stride == 1 ? window : overlap ? 2 * stride : stride;
+    struct Slide {
+        static constexpr int lanes = kLanes<V>, overlap = std::max(0, window - stride), reach = stride * lanes + overlap;
+        static constexpr int loads = stride == 1 ? window : overlap ? 2 * stride : stride;
         using Cell = std::conditional_t<coded, Coded<V, C>, Vector<V, lanes>>;
         using There = Mask<V, lanes>;
-        const S* const array = static_cast<const S*>(call_.source);
-        const Turn<V> sign = sign_;
-        const int64_t wide = space_.width.input_size(), plane = space_.height.input_size() * wide, last = space_.inputs() - reach;
-        const int64_t rows = outers.size() * depths.size() * heights.size(), count = outputs.size();
-        // Registers of few rows, and of rows of some registers that have little in common, are taken in the order of memory, others down all
-        // rows. Then about as much as the rows have is read until the next ones are.
-        const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
-        const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
-        const bool fetches = along && plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride);
-        const int64_t ahead = fetches ? std::max(4, 2 * stride) : 0;  // rows
-        const int64_t next = ahead ? 0 : along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
-        const C step_depth = C(space_.step[0]), step_height = C(space_.step[1]), step_width = C(space_.step[2]);
-        Odd<V> odd;  // of all; what is noted in a loop stays in a register there
-        There there[loads];  // which lanes of what is loaded belong to the row
-        // How rows are read: some of their lanes may lie beside the row, or even outside the array.
-        using Whole = Constant<0>;
-        using Clipped = Constant<1>;
-        using Outside = Constant<2>;
-        const auto row = [&](Odd<V>& noted, auto how, int64_t index) POOLGRAD_LAMBDA {
-            __builtin_prefetch(array + index + next);
+
+        Slide(const Lines& job, const Rooms& rooms)
+            : array(static_cast<const S*>(job.call_.source)), elements(job.space_.inputs()), wide(job.space_.width.input_size()),
+              plane(job.space_.height.input_size() * wide), sign(job.sign_), step_depth(C(job.space_.step[0])), step_height(C(job.space_.step[1])),
+              step_width(C(job.space_.step[2])), packed(rooms.packed) {}
+
+        // The maxima of a register of windows in the row from this index on; there[i] tells which lanes of the i-th load belong to it.
+        template <class How>
+        POOLGRAD_INLINE Cell row(Odd<V>& noted, How how, int64_t index, const There* there = nullptr) const {
             const auto read = [&](int which, int at) POOLGRAD_LAMBDA {
                 Vector<V, lanes> x;
                 if constexpr (how() == Outside())
-                    x = load_clipped<V>(array, last + reach, index + at);
+                    x = load_clipped<V>(array, elements, index + at);
                 else
                     x = load<V, lanes>(array + index + at);
                 x = sign.template turn<lanes>(x);
@@ -387,25 +380,93 @@ class Lines {
                 (join(best, others, ++t), ...);
             });
             return best;
-        };
-        const auto down = [&](const Cell& best, const Cell& x, C add) POOLGRAD_LAMBDA {
+        }
+        POOLGRAD_INLINE Cell down(const Cell& best, const Cell& x, C add) const {
             if constexpr (coded)
                 return Cell{larger<V, lanes>(x.values, best.values),
                             select<C, lanes>(x.values > best.values, x.codes + spread<C, lanes>(add), best.codes)};
             else
                 return larger<V, lanes>(x, best);
-        };
-        const auto put = [&](int64_t at, const Cell& best) POOLGRAD_LAMBDA {  // what goes beyond the row is written later
-            store<V, lanes>(rooms.packed.values + at, in_order<stride>(values_of(best)));
-            if constexpr (coded) store<C, lanes>(rooms.packed.codes + at, in_order<stride>(best.codes));
-        };
-        const auto any_rows = [&](Odd<V>& noted, auto how, int64_t first, Range depth, Range height) POOLGRAD_LAMBDA {
-            Cell best = row(noted, how, first);
-            if (how() == Whole() && window == 2 && depth.size() == 1 && height.size() == 2) return down(best, row(noted, how, first + wide), step_height);
-            for (int64_t z = 0; z < depth.size(); ++z)
-                for (int64_t y = z ? 0 : 1; y < height.size(); ++y)
-                    best = down(best, row(noted, how, first + z * plane + y * wide), C(C(z) * step_depth + C(y) * step_height));
+        }
+        // Of some rows and planes, as many as the compiler knows or not.
+        template <class How, class Rows, class Planes>
+        POOLGRAD_INLINE Cell window_of(Odd<V>& noted, How how, int64_t first, Rows rows, Planes planes, const There* there = nullptr) const {
+            Cell best = row(noted, how, first, there);
+            for (int64_t y = 1; y < rows; ++y) best = down(best, row(noted, how, first + y * wide, there), C(C(y) * step_height));
+            for (int64_t z = 1; z < planes; ++z)
+                for (int64_t y = 0; y < rows; ++y)
+                    best = down(best, row(noted, how, first + z * plane + y * wide, there), C(C(z) * step_depth + C(y) * step_height));
             return best;
+        }
+        POOLGRAD_INLINE void put(int64_t at, const Cell& best) const {  // what goes beyond the row is written later
+            store<V, lanes>(packed.values + at, in_order<stride>(values_of(best)));
+            if constexpr (coded) store<C, lanes>(packed.codes + at, in_order<stride>(best.codes));
+        }
+
+        const S* array;
+        int64_t elements, wide, plane;
+        Turn<V> sign;
+        C step_depth, step_height, step_width;
+        Both packed;
+    };
+
+    // One row of windows from registers that all lie in it, in the order of memory: those that begin at `from` and up to `last`, `first` being
+    // where window 0 begins.
+    template <int stride, int window, class Rows, class Planes>
+    POOLGRAD_INLINE static void slide_along(const Slide<stride, window>& slide, Odd<V>& odd, int64_t first, Range starts, int64_t to, Rows rows, Planes planes) {
+        Odd<V> noted;
+        for (int64_t at = starts.first; at < starts.last; at += kLanes<V>)
+            slide.put(to + at, slide.window_of(noted, Whole(), first + at * stride, rows, planes));
+        const int64_t at = starts.last;
+        slide.put(to + at, slide.window_of(noted, Whole(), first + at * stride, rows, planes));
+        odd.join(noted);
+    }
+    template <int stride, int window>
+    POOLGRAD_NOINLINE void slide_all_along(const Rooms& rooms, Odd<V>& all, Range outers, Range depths, Range heights, int64_t start, Range starts,
+                                           int64_t count, int64_t ahead) const {
+        const Slide<stride, window> slide(*this, rooms);
+        Odd<V> odd;
+        int64_t to = 0;
+        const int64_t wide = slide.wide, plane = slide.plane, reads = (count - 1) * stride + window;
+        for (int64_t outer = outers.first; outer < outers.last; ++outer)
+            for (int64_t d = depths.first; d < depths.last; ++d) {
+                const Range depth = space_.depth.window(d);
+                const int64_t origin = space_.input_at(outer, depth.first, 0, start), planes = depth.size();
+                for (int64_t h = 0; h < heights.size(); ++h, to += count) {
+                    const Range height = rooms.windows[h];
+                    const int64_t first = origin + height.first * wide, rows = height.size();
+                    for (int64_t z = 0; ahead && z < planes; ++z)
+                        for (int64_t y = rows; y < rows + ahead; ++y) fetch(slide.array + first + z * plane + y * wide, reads);
+                    if (rows == window && planes == 1)
+                        slide_along(slide, odd, first, starts, to, Constant<window>(), Constant<1>());
+                    else if (window == 2 && rows == 2 && planes == 2)
+                        slide_along(slide, odd, first, starts, to, Constant<window>(), Constant<window>());
+                    else
+                        slide_along(slide, odd, first, starts, to, rows, planes);
+                }
+            }
+        all.join(odd);
+    }
+    // What windows along height have in common stays in registers where these are taken down all rows.
+    template <int stride, int window>
+    POOLGRAD_NOINLINE bool slide_rows(Rooms& rooms, Range outers, Range depths, Range heights, Range outputs) const {
+        using Sliding = Slide<stride, window>;
+        using Cell = typename Sliding::Cell;
+        constexpr int lanes = kLanes<V>, overlap = Sliding::overlap, reach = Sliding::reach, loads = Sliding::loads;
+        const Sliding slide(*this, rooms);
+        const int64_t wide = slide.wide, plane = slide.plane, last = slide.elements - reach;
+        const int64_t rows = outers.size() * depths.size() * heights.size(), count = outputs.size();
+        // Registers of few rows, and of rows of some registers that have little in common, are taken in the order of memory, others down all
+        // rows. Then about as much as the rows have is read until the next ones are.
+        const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
+        const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
+        const bool fetches = along && plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride);
+        const int64_t next = along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
+        Odd<V> odd;  // of all; what is noted in a loop stays in a register there
+        typename Sliding::There there[loads]{};  // which lanes of what is loaded belong to the row
+        const auto row = [&](Odd<V>& noted, auto how, int64_t index) POOLGRAD_LAMBDA {
+            __builtin_prefetch(slide.array + index + next);
+            return slide.row(noted, how, index, there);
         };
         const auto strip = [&](auto how, auto flat, int64_t at, int64_t column) POOLGRAD_LAMBDA {
             int64_t to = at;
@@ -420,7 +481,7 @@ class Lines {
                         const Range height = rooms.windows[h];
                         const int64_t first = origin + height.first * wide;
                         if (height.size() != window) {
-                            put(to, any_rows(noted, how, first, depth, height));
+                            slide.put(to, slide.window_of(noted, how, first, height.size(), depth.size(), there));
                             continue;
                         }
                         if (overlap && kept_from != height.first)
@@ -439,10 +500,10 @@ class Lines {
                             with_constants<window>([&](auto... y) POOLGRAD_LAMBDA {
                                 const Cell cells[window] = {cell(y)...};
                                 for (int i = 0; i < overlap; ++i) common[i] = cells[stride + i];
-                                ((best = y() || z ? down(best, cells[y()], C(C(z) * step_depth + C(y()) * step_height)) : cells[0]), ...);
+                                ((best = y() || z ? slide.down(best, cells[y()], C(C(z) * slide.step_depth + C(y()) * slide.step_height)) : cells[0]), ...);
                             });
                         }
-                        put(to, best);
+                        slide.put(to, best);
                     }
                 }
             odd.join(noted);
@@ -461,19 +522,8 @@ class Lines {
         int64_t whole_first = 0, whole_last = along ? count - lanes + 1 : 0;  // of where such registers begin
         while (whole_first < whole_last && way(whole_first) != Whole()) ++whole_first;
         while (whole_first < whole_last && way(whole_last - 1) != Whole()) --whole_last;
-        for (int64_t i = 0; whole_first < whole_last && i < rows; ++i) {
-            const Range depth = space_.depth.window(depths.first + i / heights.size() % depths.size()), height = rooms.windows[i % heights.size()];
-            const int64_t first = space_.input_at(outers.first + i / (heights.size() * depths.size()), depth.first, height.first, start);
-            for (int64_t z = 0; ahead && z < depth.size(); ++z)
-                for (int64_t y = height.size(); y < height.size() + ahead; ++y)
-                    fetch(array + first + z * plane + y * wide, (count - 1) * stride + window);
-            Odd<V> noted;
-            for (int64_t at = whole_first; at < whole_last + lanes - 1; at += lanes) {
-                const int64_t here = std::min(at, whole_last - 1);
-                put(i * count + here, any_rows(noted, Whole(), first + here * stride, depth, height));
-            }
-            odd.join(noted);
-        }
+        if (whole_first < whole_last)
+            slide_all_along<stride, window>(rooms, odd, outers, depths, heights, start, {whole_first, whole_last - 1}, count, fetches ? std::max(4, 2 * stride) : 0);
         for (int64_t done = 0; done < count; done += lanes) {
             const int64_t at = std::max<int64_t>(0, std::min(done, count - lanes)), column = start + at * stride;
             const int how = way(at);

@@ -330,9 +330,9 @@ class TruncatedGradient : Sides {
     void add(Rooms& rooms, const Box& box, Range part) const {
         constexpr int lanes = kLanes<double>;
         if (rooms.picking) {
-            rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+            rooms.picks.visit([&](auto how) POOLGRAD_LAMBDA {
                 for (int64_t at = 0; at < box.width.size(); at += lanes) {
-                    const Picks<double>::Terms<decltype(halves)::value> terms(rooms.picks, rooms.quotients, at);
+                    const Picks<double>::Terms<decltype(how)::value> terms(rooms.picks, rooms.quotients, at);
                     auto total = load<double, lanes>(rooms.totals + at);
                     for (int32_t t = 0; t < rooms.picks.longest(); ++t) total = select<double, lanes>(terms.has(t), total + terms.term(t), total);
                     store<double, lanes>(rooms.totals + at, total);

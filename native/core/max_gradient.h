@@ -628,8 +628,8 @@ class MaxGradient {
     POOLGRAD_NOINLINE void pick_row(const Rooms& rooms, int64_t columns, const Tap* taps, int count, S* to) const {
         constexpr int lanes = kLanes<C>;
         const int64_t pitch = tile_[3] + lanes;
-        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
-            using Terms = typename Picks<C>::template Terms<decltype(halves)::value>;
+        rooms.picks.visit([&](auto how) POOLGRAD_LAMBDA {
+            using Terms = typename Picks<C>::template Terms<decltype(how)::value>;
             for (int64_t at = 0; at < columns; at += lanes) {
                 Vector<A, lanes> sum = spread<A, lanes>(0);
                 for (int i = 0; i < count; ++i) {

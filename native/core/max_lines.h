@@ -704,15 +704,15 @@ class Lines {
     // The same of an irregular axis, row by row.
     POOLGRAD_NOINLINE void pick(const Rooms& rooms, int64_t rows, int64_t outputs) const {
         constexpr int lanes = kLanes<V>;
-        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
+        rooms.picks.visit([&](auto how) POOLGRAD_LAMBDA {
             for (int64_t row = 0; row < rows; ++row) {
                 const Both from = rooms.line.at(row * rooms.pitch), to = rooms.packed.at(row * outputs);
                 // The last register may go beyond the row: what follows is written later.
                 for (int64_t at = 0; at < outputs; at += lanes) {
-                    const typename Picks<V>::template Terms<decltype(halves)::value> terms(rooms.picks, from.values, at);
+                    const typename Picks<V>::template Terms<decltype(how)::value> terms(rooms.picks, from.values, at);
                     auto best = terms.term(0);
                     if constexpr (coded) {
-                        const typename Picks<C>::template Terms<decltype(halves)::value> codes(rooms.code_picks, from.codes, at);
+                        const typename Picks<C>::template Terms<decltype(how)::value> codes(rooms.code_picks, from.codes, at);
                         auto code = codes.term(0);
                         for (int32_t t = 1; t < rooms.picks.longest(); ++t) {
                             const auto x = terms.term(t);

@@ -20,7 +20,7 @@ class PickedRows : Sides {
         if (width_.axis->rule())
             return !gradient && inner_ > 1 && rule_.stride > 1 && depth_.longest() * height_.longest() <= kSlideRows && spans_halves();
         // Shorter rows of many planes are faster turned.
-        return !can_turn(call_.layout) || (!gradient && !integers && width_.destinations() >= kLeast);
+        return !can_turn(call_.layout) || (!integers && width_.destinations() >= kLeast);
     }
 
     void run(int64_t traffic) {
@@ -186,9 +186,9 @@ class PickedRows : Sides {
         const int64_t count = box.size() * inner_;
         const A by = divisor.as<A>();
         const bool exact = rooms.exact && divisor.exact <= kExact;
-        const auto all = [&](auto halves, auto shortest, auto longest) POOLGRAD_LAMBDA {
+        const auto all = [&](auto how, auto shortest, auto longest) POOLGRAD_LAMBDA {
             for (int64_t at = 0; at < count; at += lanes) {
-                const typename Picks<A>::template Terms<decltype(halves)::value> terms(rooms.picks, row, at);
+                const typename Picks<A>::template Terms<decltype(how)::value> terms(rooms.picks, row, at);
                 const auto nothing = spread<A, lanes>(A(-0.0));
                 auto sum = nothing;
                 for (int32_t t = 0; t < shortest; ++t) sum = sum + terms.term(t);
@@ -209,13 +209,15 @@ class PickedRows : Sides {
         };
         // Few terms are worth code of their own.
         const int32_t shortest = rooms.picks.shortest(), longest = rooms.picks.longest();
-        rooms.picks.visit([&](auto halves) POOLGRAD_LAMBDA {
-            if (halves() && shortest == 1 && longest == 2)
-                all(halves, Constant<1>(), Constant<2>());
-            else if (halves() && shortest && longest == 3)
-                all(halves, Constant<1>(), Constant<3>());
+        rooms.picks.visit([&](auto how) POOLGRAD_LAMBDA {
+            if (how() != Pick::each && gradient && shortest == 1 && longest == 1)
+                all(how, Constant<1>(), Constant<1>());
+            else if (how() != Pick::each && shortest == 1 && longest == 2)
+                all(how, Constant<1>(), Constant<2>());
+            else if (how() != Pick::each && shortest && longest == 3)
+                all(how, Constant<1>(), Constant<3>());
             else
-                all(halves, shortest, longest);
+                all(how, shortest, longest);
         });
     }
 

@@ -3,9 +3,13 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// Where each destination's terms begin in a row, and how many it has; they lie `step` apart. The terms t of half a register's destinations
-// are loaded at once and permuted, where they all lie within a register; else each is loaded by itself. (Gathering instructions took
-// five times as long.)
+// How terms are picked: loaded at once and permuted where those of a register's destinations, or of half a register's, lie within a register;
+// else each is loaded by itself. (Gathering instructions took five times as long.)
+enum class Pick { whole, halves, each };
+template <Pick how>
+using Picking = std::integral_constant<Pick, how>;
+
+// Where each destination's terms begin in a row, and how many it has; they lie `step` apart.
 template <class A>
 class Picks {
     static constexpr int lanes = kLanes<A>, half = lanes / 2;
@@ -36,13 +40,13 @@ class Picks {
             longest_ = std::max(longest_, counts_[i]);
             if (i < count) shortest_ = std::min(shortest_, counts_[i]);
         }
-        halves_ = kVectorBytes == 32;
+        how_ = kVectorBytes == 32 ? fitting(count) : Pick::each;
+        const int part = how_ == Pick::whole ? lanes : half;
         for (int64_t at = 0; at < count; at += lanes)
             for (int i = 0; i < lanes; ++i) {
                 int32_t& base = bases_[at / lanes][std::size_t(i / half)];
-                if (i % half == 0) base = *std::min_element(firsts_ + at + i, firsts_ + at + i + half);
+                if (i % part == 0 || i == half) base = least(at + i / part * part, part);
                 const int32_t offset = firsts_[at + i] - base;
-                halves_ = halves_ && offset < lanes;
                 for (int word = 0; word < int(sizeof(A) / 4); ++word)
                     words_[at / lanes][i * int(sizeof(A) / 4) + word] = offset * int32_t(sizeof(A) / 4) + word;
             }
@@ -53,14 +57,15 @@ class Picks {
     // body(type): Picks::Terms<type::value> are the terms to use.
     template <class Body>
     POOLGRAD_INLINE void visit(const Body& body) const {
-        if (halves_)
-            body(std::true_type());
-        else
-            body(std::false_type());
+        switch (how_) {
+            case Pick::whole: return body(Picking<Pick::whole>());
+            case Pick::halves: return body(Picking<Pick::halves>());
+            default: return body(Picking<Pick::each>());
+        }
     }
 
     // The terms of the destinations from `at` on, a multiple of a register's.
-    template <bool halves>
+    template <Pick how>
     class Terms {
       public:
         POOLGRAD_INLINE Terms(const Picks& picks, const A* row, int64_t at)
@@ -68,7 +73,9 @@ class Picks {
               row_(row), firsts_(picks.firsts_ + at), step_(picks.step_), words_(picks.words_[at / lanes]) {}
         // Term t of each; anything where there are fewer.
         POOLGRAD_INLINE Vector<A, lanes> term(int32_t t) const {
-            if constexpr (halves) {
+            if constexpr (how == Pick::whole) {
+                return permute(load<A, lanes>(low_ + t * step_));
+            } else if constexpr (how == Pick::halves) {
                 const auto low = permute(load<A, lanes>(low_ + t * step_)), high = permute(load<A, lanes>(high_ + t * step_));
                 return select<A, lanes>(upper(), high, low);
             } else {
@@ -106,12 +113,23 @@ class Picks {
     };
 
   private:
+    int32_t least(int64_t at, int part) const { return *std::min_element(firsts_ + at, firsts_ + at + part); }
+    // The quickest way for all.
+    Pick fitting(int64_t count) const {
+        const auto fits = [&](int part) {
+            bool result = true;
+            for (int64_t at = 0; result && at < count; at += part) result = *std::max_element(firsts_ + at, firsts_ + at + part) - least(at, part) < lanes;
+            return result;
+        };
+        return fits(lanes) ? Pick::whole : fits(half) ? Pick::halves : Pick::each;
+    }
+
     int32_t *firsts_ = nullptr, *counts_ = nullptr;
-    Words* words_ = nullptr;  // where the 32-bit words of each lane's terms lie, from the first term of half the lanes on
+    Words* words_ = nullptr;  // where the 32-bit words of each lane's terms lie, from the first term of the lanes or of half of them on
     std::array<int32_t, 2>* bases_ = nullptr;
     int64_t step_ = 1;
     int32_t longest_ = 0, shortest_ = 0;
-    bool halves_ = false;
+    Pick how_ = Pick::each;
 };
 
 }  // namespace poolgrad::POOLGRAD_ISA

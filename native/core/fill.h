@@ -25,7 +25,7 @@ class Fill : Sides {
         if (depth_.longest() != 1 || height_.longest() != 1 || width_.longest() != 1) return false;
         if (!width_.axis->rule() || integers) return runs_;
         // Shorter rows of many planes are faster side by side.
-        const bool rows = width_.destinations() >= (rule_.stride == 2 ? 14 : 24);
+        const bool rows = width_.destinations() >= (rule_.stride == 2 ? 22 : 31);
         return inner_ > 1 || rows || call_.layout.outer < kPlanes<A> / 2 || width_.sources() == 1;
     }
 

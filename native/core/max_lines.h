@@ -413,7 +413,8 @@ class Lines {
     // One row of windows from registers that all lie in it, in the order of memory: those that begin at `from` and up to `last`, `first` being
     // where window 0 begins.
     template <int stride, int window, class Rows, class Planes>
-    POOLGRAD_INLINE static void slide_along(const Slide<stride, window>& slide, Odd<V>& odd, int64_t first, Range starts, int64_t to, Rows rows, Planes planes) {
+    POOLGRAD_INLINE static void slide_along(const Slide<stride, window>& slide, Odd<V>& odd, int64_t first, Range starts, int64_t to, Rows rows,
+                                            Planes planes) {
         Odd<V> noted;
         for (int64_t at = starts.first; at < starts.last; at += kLanes<V>)
             slide.put(to + at, slide.window_of(noted, Whole(), first + at * stride, rows, planes));
@@ -460,7 +461,9 @@ class Lines {
         // rows. Then about as much as the rows have is read until the next ones are.
         const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
         const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
-        const bool fetches = along && plane > wide && fetches_rows(wide * int64_t(sizeof(S)), stride);
+        // With codes, comparisons keep the CPU from reading on by itself.
+        const int64_t row_bytes = wide * int64_t(sizeof(S));
+        const bool fetches = along && plane > wide && (fetches_rows(row_bytes, stride) || (coded && overlap && row_bytes >= 384));
         const int64_t next = along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
         Odd<V> odd;  // of all; what is noted in a loop stays in a register there
         typename Sliding::There there[loads]{};  // which lanes of what is loaded belong to the row
@@ -523,7 +526,8 @@ class Lines {
         while (whole_first < whole_last && way(whole_first) != Whole()) ++whole_first;
         while (whole_first < whole_last && way(whole_last - 1) != Whole()) --whole_last;
         if (whole_first < whole_last)
-            slide_all_along<stride, window>(rooms, odd, outers, depths, heights, start, {whole_first, whole_last - 1}, count, fetches ? std::max(4, 2 * stride) : 0);
+            slide_all_along<stride, window>(rooms, odd, outers, depths, heights, start, {whole_first, whole_last - 1}, count,
+                                            fetches ? std::max(4, 2 * stride) : 0);
         for (int64_t done = 0; done < count; done += lanes) {
             const int64_t at = std::max<int64_t>(0, std::min(done, count - lanes)), column = start + at * stride;
             const int how = way(at);

@@ -38,6 +38,10 @@ LARGE = {
     "some channels": ((40, 91), 3, 2, "SAME", 3),
     "by threes": ((30, 301), 5, 3, "SAME", 1),
     "rows fetched": ((6, 14, 530), 3, 2, "SAME", 1),
+    "narrow planes": ((35, 37), 3, 1, "SAME", 9),
+    "small planes": ((7, 8), 3, 1, "SAME", 40),
+    "rows alike": ((44, 46), 2, 2, "SAME", 9),
+    "whole planes": ((7, 30), (7, 30), 1, "VALID", 40),
 }
 
 
@@ -90,7 +94,7 @@ def test_channels_first_and_last(name: str, kind: str, special: bool) -> None:
     compare(alone, [result[1, ..., -1] for result in last], "one plane")
 
 
-@pytest.mark.parametrize("name", ["plane", "overlapping", "tiles", "gaps"])
+@pytest.mark.parametrize("name", ["plane", "overlapping", "tiles", "gaps", "narrow planes", "small planes"])
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("layout", ["first", "last"])
 def test_results_past_the_caches(name: str, kind: str, layout: str) -> None:
@@ -216,6 +220,16 @@ def test_more_channels_than_are_taken_at_once() -> None:
     assert_same_bits(
         pg.avg_pool_grad(grad, w, axes=(1, 2))[..., some], pg.avg_pool_grad(grad[..., some], w, axes=(1, 2))
     )
+
+
+def test_many_channels_of_wide_windows() -> None:
+    """Windows apart are summed in runs that are not cut, however wide they are; beyond 256 columns in blocks."""
+    rng = np.random.default_rng(3)
+    for columns, channels in ((13, 2041), (300, 130)):
+        x = random_values(rng, (2, 5, 2 * columns, channels), np.dtype(np.float32))
+        w = pg.sliding((5, 2 * columns), (5, columns))
+        some = [0, 100, channels - 1]
+        assert_same_bits(pg.avg_pool(x, w, axes=(1, 2))[..., some], pg.avg_pool(x[..., some], w, axes=(1, 2)))
 
 
 @every_geometry

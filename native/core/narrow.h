@@ -117,9 +117,10 @@ class NarrowPlanes : Sides {
     POOLGRAD_INLINE Cell down(const Rooms& rooms, const S* from, int64_t i) const {
         const int64_t wide = wide_;
         const auto nothing = spread<A, lanes>(A(-0.0));
-        const auto term = [=, &rooms](int j) POOLGRAD_LAMBDA {
+        A* const* weights = rooms.weights;
+        const auto term = [=](int j) POOLGRAD_LAMBDA {
             const auto value = load<A, lanes>(from + (j - 1) * wide);
-            if constexpr (gradient) return value * load<A, lanes>(rooms.weights[j] + i);
+            if constexpr (gradient) return value * load<A, lanes>(weights[j] + i);
             return value;
         };
         const auto above = select<A, lanes>(load<Raw, lanes>(rooms.above + i), term(0), nothing);

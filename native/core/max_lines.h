@@ -410,8 +410,8 @@ class Lines {
         Both packed;
     };
 
-    // One row of windows from registers that all lie in it, in the order of memory: those that begin at `from` and up to `last`, `first` being
-    // where window 0 begins.
+    // One row of windows in the order of memory: registers of them that all lie in the row, from the window starts.first on, the last one at
+    // starts.last. Window 0 begins at the index `first`, and its maximum goes to `to`.
     template <int stride, int window, class Rows, class Planes>
     POOLGRAD_INLINE static void slide_along(const Slide<stride, window>& slide, Odd<V>& odd, int64_t first, Range starts, int64_t to, Rows rows,
                                             Planes planes) {

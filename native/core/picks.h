@@ -118,7 +118,8 @@ class Picks {
     Pick fitting(int64_t count) const {
         const auto fits = [&](int part) {
             bool result = true;
-            for (int64_t at = 0; result && at < count; at += part) result = *std::max_element(firsts_ + at, firsts_ + at + part) - least(at, part) < lanes;
+            for (int64_t at = 0; result && at < count; at += part)
+                result = *std::max_element(firsts_ + at, firsts_ + at + part) - least(at, part) < lanes;
             return result;
         };
         return fits(lanes) ? Pick::whole : fits(half) ? Pick::halves : Pick::each;

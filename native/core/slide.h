@@ -243,7 +243,7 @@ inline void copy_clipped(S* to, const S* array, int64_t elements, int64_t index,
     std::fill_n(to, begin, S()), std::fill_n(to + end, count - end, S());
     if (begin < end) std::memcpy(to + begin, array + index + begin, std::size_t(end - begin) * sizeof(S));
 }
-// A register of them.
+// A register of them, often of short rows: what copy_clipped asks about takes longer.
 template <class V, class S>
 POOLGRAD_NOINLINE Vector<V, kLanes<V>> load_clipped(const S* array, int64_t elements, int64_t index) {
     const int64_t begin = std::max<int64_t>(0, index), end = std::min(elements, index + kLanes<V>);

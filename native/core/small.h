@@ -50,8 +50,8 @@ class SmallWindows : Sides {
     struct Row {
         Range range;
         int64_t alike, advance;  // so many rows from this one on differ only in where they are, each by so many sources
-        int64_t divisor = 1;    // forward
-        A weights[kSlideRows];  // in a gradient
+        int64_t divisor;         // forward, else 1
+        A weights[kSlideRows];   // in a gradient
     };
     struct Rooms {
         Rooms(const SmallWindows& job, std::byte* base) : arena(base) {
@@ -160,14 +160,16 @@ class SmallWindows : Sides {
                         row_pitch = read.size(), plane_pitch = ys.size() * row_pitch, from = rooms.outside - read.first;
                         for (int64_t z = 0; z < zs.size(); ++z)
                             for (int64_t y = 0; y < ys.size(); ++y)
-                                copy_clipped(rooms.outside + z * plane_pitch + y * row_pitch, source, elements, begin + (z * high + y) * wide + read.first, row_pitch);
+                                copy_clipped(rooms.outside + z * plane_pitch + y * row_pitch, source, elements,
+                                             begin + (z * high + y) * wide + read.first, row_pitch);
                     }
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
                     const auto make_row = [=, &reader](auto rows, auto planes, const S* from, S* to) POOLGRAD_LAMBDA {
                         for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
                             __builtin_prefetch(from + skips + next);
                         for (int64_t z = 0; ahead && z < planes; ++z)
-                            for (int64_t y = rows; y < rows + ahead; ++y) fetch(from + z * plane_pitch + y * row_pitch + columns.first, columns.size());
+                            for (int64_t y = rows; y < rows + ahead; ++y)
+                                fetch(from + z * plane_pitch + y * row_pitch + columns.first, columns.size());
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
                             const auto weighed = [](auto sum, const A* weight) POOLGRAD_LAMBDA {
                                 if constexpr (gradient)
@@ -241,10 +243,8 @@ class SmallWindows : Sides {
     // What a destination sums along depth or height; of heights, all those of planes that are not too high are made once.
     void make_row_of(Row& row, const Side& side, int64_t destination) const {
         row.range = side.range(destination);
-        if constexpr (gradient)
-            fill_weights<A>(side, row.range.first, row.range.size(), row.weights);
-        else
-            row.divisor = side.axis->divisor(destination);
+        row.divisor = gradient ? 1 : side.axis->divisor(destination);
+        fill_weights<A>(side, row.range.first, row.range.size(), row.weights);
     }
     void make_rows(Rooms& rooms, int64_t first, int64_t last) const {
         if (rooms.heights == Range{first, last}) return;

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import poolgrad as pg
-from poolgrad import presets
+from poolgrad import counting_presets, presets
 
 Rows = list[tuple[int, int, int]]
 
@@ -360,6 +360,6 @@ def test_advice_for_dilation_is_right() -> None:
 
 
 def test_examples() -> None:
-    result = doctest.testmod(presets)
-    assert result.attempted >= 20
-    assert result.failed == 0
+    results = [doctest.testmod(module) for module in (presets, counting_presets)]
+    assert sum(result.attempted for result in results) >= 20
+    assert sum(result.failed for result in results) == 0

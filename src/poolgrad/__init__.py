@@ -2,6 +2,7 @@
 
 from . import presets, raw_ops, sequences
 from .drawing import draw
+from .makers import adaptive, fractional, intervals, sliding
 from .ops import (
     avg_pool,
     avg_pool_grad,
@@ -13,7 +14,7 @@ from .ops import (
     sum_pool_grad,
     take_winners,
 )
-from .window_table import WindowTable, adaptive, fractional, intervals, sliding
+from .window_table import WindowTable
 from .winners import indices_to_winners, winners_to_indices
 from .workers import get_workers, set_workers, use_workers
 

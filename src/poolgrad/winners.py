@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import Axes, frame_of, run_of, table_of
 from .arrays import Array, as_array
 from .checks import choice, flag
 from .errors import type_error, value_error
-from .ops import Axes, _frame, _run, _table
 from .window_table import WindowTable
 
 __all__ = ["winners_to_indices", "indices_to_winners"]
@@ -147,9 +147,9 @@ def _checked(
 ) -> tuple[int, int]:  # fmt: skip
     choice(op, "style", style, ("tensorflow", "torch"))
     flag(op, "include_batch", include_batch)
-    _table(op, w, (), None, None, "VALID")
-    run = _run(op, argument, array.ndim, axes, data_format)
-    _frame(op, argument, array.shape, run, w.output_size, w.input_size)
+    table_of(op, w, (), None, None, "VALID")
+    run = run_of(op, argument, array.ndim, axes, data_format)
+    frame_of(op, argument, array.shape, run, w.output_size, w.input_size)
     return run
 
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from .. import raw_ops, sequences
 from ..arrays import BFLOAT16
+from ..makers import fractional, sliding
 from ..op_table import OPS
-from ..window_table import WindowTable, fractional, sliding
+from ..window_table import WindowTable
 
 SEEDS = (1, 2)  # of every fractional pooling: TensorFlow then draws the same cells
 LARGE = 64 << 20  # bytes of the unpooled side from which a case counts as large

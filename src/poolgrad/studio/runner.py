@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from poolgrad import raw_ops, window_table
+from poolgrad import makers, raw_ops
 
 from . import limits, problems, sources
 from .check import check
@@ -206,7 +206,7 @@ class Runner:
         drawn = [array for output, array in zip(item.block.outputs, arrays, strict=True) if output.kind == "sequence"]
         if drawn:
             overlapping = bool(item.values.get("overlapping", False))
-            table = window_table.fractional(item.plan.table.input_size, drawn, overlapping=overlapping)
+            table = makers.fractional(item.plan.table.input_size, drawn, overlapping=overlapping)
             return replace(item.plan, table=table)
         if any(pin.kind == "sequence" for pin in item.block.pins):
             return raw_ops.plan(item.node.op, **item.values, **fed)

@@ -1,0 +1,141 @@
+// Small planes are scattered as one: each gradient is added at start[output] + offset[code], by two tables made once a call.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+template <class S, class V, class C>
+class MaxPlanes {
+    using Winners = WinnerRows<S, V, C>;
+    using A = MaxSum<S, V, C>;
+    static constexpr int64_t kOutputs = 4096;                             // of a plane, or of planes that are searched together
+    static constexpr int64_t kTogether = 4, kTogetherInputs = 16 << 10;  // planes at once, and how large
+
+  public:
+    // Of boxes that are as large as a plane.
+    static bool usable(const Winners& winners, const MaxBoxes& boxes) {
+        const MaxSpace& space = winners.space();
+        return space.inner == 1 && space.input_at(1, 0, 0, 0) <= 1 << 20 && winners.decode().codes() &&
+               space.output_at(1, 0, 0, 0) <= kOutputs && (!winners.from_input() || boxes.found >= space.output_at(1, 0, 0, 0));
+    }
+
+    MaxPlanes(Winners& winners, const MaxBoxes& boxes)
+        : winners_(winners), call_(winners.call()), space_(winners.space()), decode_(winners.decode()), boxes_(boxes),
+          inputs_(space_.input_at(1, 0, 0, 0)), outputs_(space_.output_at(1, 0, 0, 0)), together_(inputs_ <= kTogetherInputs ? kTogether : 1),
+          memory_(tables(nullptr)) {
+        tables(memory_.data());
+    }
+
+    struct Rooms : Winners::Rooms {
+        Rooms(const MaxPlanes& job, Arena& arena) : Winners::Rooms(job.winners_, arena, job.boxes_, 0, false) {
+            sums = arena.take<A>(job.boxes_.beside ? job.inputs_ * job.together_ : 0);
+        }
+        A* sums;
+    };
+
+    void compute(Rooms& rooms, const Box& box) const {
+        if (!winners_.from_input()) {
+            for (int64_t outer = box.outer.first; outer < box.outer.last; outer += together_)
+                scatter(rooms, outer, std::min(together_, box.outer.last - outer), outer * outputs_);
+            return;
+        }
+        // Small planes are searched together.
+        const Box outputs = winners_.outputs_of(box);
+        const int planes = winners_.planes();
+        const int64_t each = std::max<int64_t>(1, outputs_);
+        const int64_t searched = planes == 1 ? std::clamp<int64_t>(kOutputs / each, 1, boxes_.found / each) : 1;
+        for (Range groups{0, box.outer.first}; groups.last < box.outer.last;) {
+            groups = {groups.last, std::min(groups.last + searched, box.outer.last)};
+            winners_.find(rooms, groups, outputs);
+            const int64_t last = std::min(groups.last * planes, space_.outer);
+            for (int64_t outer = groups.first * planes, count; outer < last; outer += count) {
+                count = std::min(together_, last - outer);
+                scatter(rooms, outer, count, (outer - rooms.found_from) * outputs_);
+            }
+        }
+    }
+
+  private:
+    // Where each window starts and which codes it has (a mask of up to 32 codes, else its packed lengths), and what codes add to that.
+    int64_t tables(std::byte* base) {
+        Arena arena(base);
+        starts_ = arena.take<int32_t>(outputs_);
+        if (decode_.small())
+            masks_ = arena.take<uint32_t>(outputs_);
+        else
+            lengths_ = arena.take<uint32_t>(outputs_);
+        offsets_ = arena.take<int32_t>(decode_.codes());
+        if (!base) return arena.used();
+        const int64_t row = space_.width.input_size(), plane = space_.height.input_size() * row;
+        for (int64_t code = 0; code < decode_.codes(); ++code) {
+            const Offset offset = decode_(uint64_t(code));
+            offsets_[code] = int32_t(offset.depth * plane + offset.height * row + offset.width);
+        }
+        int64_t at = 0;
+        for (int64_t d = 0; d < space_.depth.output_size(); ++d)
+            for (int64_t h = 0; h < space_.height.output_size(); ++h)
+                for (int64_t w = 0; w < space_.width.output_size(); ++w, ++at) {
+                    const Range z = space_.depth.window(d), y = space_.height.window(h), x = space_.width.window(w);
+                    starts_[at] = int32_t(z.first * plane + y.first * row + x.first);
+                    if (decode_.small())
+                        masks_[at] = decode_.mask(z.size(), y.size(), x.size());
+                    else
+                        lengths_[at] = Decoder::pack_lengths(z.size(), y.size(), x.size());
+                }
+        return arena.used();
+    }
+
+    // Some planes side by side: in one, an addition often has to wait for the one before, which went to the same place.
+    void scatter(const Rooms& rooms, int64_t outer, int64_t planes, int64_t first_code) const {
+        const int64_t outputs = outputs_, inputs = inputs_;
+        S* result = static_cast<S*>(call_.destination) + outer * inputs;
+        const S* grads = static_cast<const S*>(call_.grad) + outer * outputs;
+        A* sums = boxes_.beside ? rooms.sums : reinterpret_cast<A*>(result);
+        std::memset(sums, 0, std::size_t(inputs * planes) * sizeof(A));
+        visit_winners<C, S>(winners_.from_input() ? rooms.found : call_.winners, call_.winner_bytes, [&](const auto* typed) {
+            const auto* codes = typed + first_code;
+            bool good = true;
+            for (int64_t p = 0; p < planes && !winners_.from_input(); ++p) good &= check(codes + p * outputs, outer + p);
+            if (!good) return;
+            const auto add = [&](auto count, int64_t first) POOLGRAD_LAMBDA {
+                A* to = sums + first * inputs;
+                const auto* from = codes + first * outputs;
+                const S* grad = grads + first * outputs;
+                for (int64_t i = 0; i < outputs; ++i)
+                    for (int p = 0; p < count(); ++p) {
+                        A& sum = to[p * inputs + starts_[i] + offsets_[from[p * outputs + i]]];
+                        sum = A(sum + load<A, 1>(grad + p * outputs + i));
+                    }
+            };
+            if (planes == kTogether)
+                add(Constant<kTogether>(), 0);
+            else
+                for (int64_t p = 0; p < planes; ++p) add(Constant<1>(), p);
+        });
+        if (boxes_.beside) write_sums(result, sums, inputs * planes, boxes_.stream);
+    }
+    template <class W>
+    bool check(const W* codes, int64_t outer) const {
+        const int64_t outputs = outputs_;
+        const auto lengths_of = [this](auto lanes, int64_t at) POOLGRAD_LAMBDA { return load<uint32_t, lanes()>(lengths_ + at); };
+        if (decode_.small() ? all_in_each(codes, outputs, masks_) : decode_.all_inside(codes, outputs, lengths_of)) return true;
+        bool good = true;
+        const int64_t row = space_.width.output_size(), plane = space_.height.output_size() * row;
+        for (int64_t i = 0; i < outputs; ++i)
+            if (!Decoder::inside(decode_(codes[i]), space_.depth.window(i / plane), space_.height.window(i % plane / row),
+                                 space_.width.window(i % row)))
+                good = false, winners_.report(outer * outputs + i);
+        return good;
+    }
+
+    Winners& winners_;
+    const MaxCall& call_;
+    const MaxSpace space_;
+    const Decoder& decode_;
+    const MaxBoxes boxes_;
+    const int64_t inputs_, outputs_, together_;  // of a plane; planes at once
+    int32_t *starts_ = nullptr, *offsets_ = nullptr;
+    uint32_t *masks_ = nullptr, *lengths_ = nullptr;
+    const Scratch memory_;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

@@ -203,14 +203,11 @@ class Average : AveragePlan {
     void direct(Rooms& rooms, const Source& from, Range box, Divisor divisor, const Slot& slot) const {
         if constexpr (!gradient) {
             make_divisors(rooms, box, divisor);
-            const S* row = source_at(rooms, from, rooms.columns.first);
             const int64_t row_pitch = width_.sources() * inner_;
-            const Steps pitches{height_.sources() * row_pitch, row_pitch, inner_};
-            for (int64_t i = 0; i < box.size(); ++i) {
-                const Span span = rooms.runs.spans[i];
-                const Steps terms{from.depths.size(), from.heights.size(), span.count};
-                direct_run(row + span.first * inner_, terms, pitches, rooms.inner.size(), rooms.factors[i], rooms.rows, slot(i));
-            }
+            const DirectRow<S, A> row{source_at(rooms, from, rooms.columns.first), height_.sources() * row_pitch, row_pitch, inner_,
+                                      from.depths.size(), from.heights.size(), rooms.inner.size(), rooms.runs.spans, box.size(),
+                                      rooms.factors, rooms.rows};
+            average_directly(row, slot);
         }
     }
 

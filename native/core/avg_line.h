@@ -103,7 +103,7 @@ class Line {
             if (rule_->window % rule_->stride) sum_covers(row, terms_ - 1, fewer_);
             group_row_.lay(only ? to : finished_, more_, fewer_, count);
         }
-        if (!only) std::memcpy(to, finished_, std::size_t(count * inner_) * sizeof(T));
+        if (!only) copy_row(to, finished_, count * inner_);
     }
 
   private:

@@ -214,7 +214,7 @@ class Fill : Sides {
                 const Row* height = rooms.heights + h - box.height.first;
                 S* to = laid + (h - heights.first) * pitch;
                 if (h > heights.first && height[0] == height[-1])
-                    std::memcpy(to, to - pitch, std::size_t(length) * sizeof(S));
+                    copy_row(to, to - pitch, length);
                 else
                     lay(rooms, outer, depth, *height, to, box.width.size());
             }
@@ -251,7 +251,9 @@ class Fill : Sides {
         for (std::size_t i = 0; i < 3; ++i) weights[i] = weight_of(Side{call_.layout.axes[i], true}, 0);
         const int64_t places = depth_.destinations() * height_.destinations() * width_.destinations();
         const bool streaming = stream_ && places * inner_ * int64_t(sizeof(S)) >= 4096;  // else most lines are of two outputs
-        const int64_t run = std::min<int64_t>(inner_, 4096), copies = run == inner_ ? std::min(places, 4096 / run) : 1;
+        // What is copied stays in the first cache, beside what is written.
+        constexpr int64_t most = (8 << 10) / int64_t(sizeof(S));
+        const int64_t run = divide_up(inner_, divide_up(inner_, most)), copies = run == inner_ ? std::min(places, most / run) : 1;
         Tiling tiling{{call_.layout.outer, 1, 1, places, inner_}, {1, 1, 1, std::min<int64_t>(places, divide_up(32 << 10, run)), run}};
         balance(tiling, call_.workers, int64_t(sizeof(S)));
         if constexpr (!integers)
@@ -267,7 +269,7 @@ class Fill : Sides {
                 weigh(first, grads, weights, length);
                 if (length == 1) fill_row(first, part, *first);
                 for (int64_t done = length; length > 1 && done < part; done += std::min(done, part - done))
-                    std::memcpy(first + done, first, std::size_t(std::min(done, part - done)) * sizeof(S));
+                    copy_row(first + done, first, std::min(done, part - done));
                 if (once) continue;
                 for (int64_t at = 0, end = box.width.size() * length; at < end; at += part) {
                     const int64_t count = std::min(part, end - at);
@@ -275,7 +277,7 @@ class Fill : Sides {
                     if (streaming)
                         stream_copy(piece, pattern, count, true);
                     else
-                        std::memcpy(piece, pattern, std::size_t(count) * sizeof(S));
+                        copy_row(piece, pattern, count);
                 }
             }
             stream_fence();

@@ -111,42 +111,54 @@ class Direct {
         POOLGRAD_INLINE void put(S*, C*, Turn<V>) const {}
     };
 
-    // The maxima of neighbouring windows, `step` elements apart.
+    // The maxima of one window.
     template <bool careful>
-    POOLGRAD_NOINLINE bool fold_windows(const S* from, const int64_t* terms, const C* term_codes, int count, int64_t windows, int64_t step,
-                                        int64_t run, S* values, C* codes) const {
+    POOLGRAD_INLINE void fold_window(const S* from, const Terms& terms, int64_t run, S* values, C* codes, Odd<V>& odd) const {
         constexpr int lanes = kLanes<V>;
         const Turn<V> sign = sign_;
-        Odd<V> odd;
+        const int count = terms.count;
+        if constexpr (!coded && !careful)
+            if (by_runs_ && count > 1) return fold_runs(from, terms, run, values, odd);
         const auto fold = [&](auto size, auto registers, int64_t at) POOLGRAD_LAMBDA {
             Running<careful, size(), registers()> best(from + at, sign);
             if (!careful && count == 1) best.take(from + at, C(0), sign, odd);
-            for (int t = 1; t < count; ++t) best.take(from + terms[t] + at, coded ? term_codes[t] : C(0), sign, odd);
+            for (int t = 1; t < count; ++t) best.take(from + terms.at[t] + at, coded ? terms.codes[t] : C(0), sign, odd);
             best.put(values + at, codes + at, sign);
         };
-        for (; windows > 0; --windows, from += step, values += run, codes += run) {
-            if constexpr (!coded && !careful)
-                if (by_runs_ && count > 1) {
-                    fold_runs(from, terms, count, run, values, odd);
-                    continue;
-                }
-            int64_t at = 0;
-            if constexpr (coded || !careful)
-                for (; at + 4 * lanes <= run; at += 4 * lanes) fold(Constant<lanes>(), Constant<4>(), at);
-            if (run >= 2 * lanes)  // the last registers overlap those before
-                for (; at < run; at += 2 * lanes) fold(Constant<lanes>(), Constant<2>(), std::min(at, run - 2 * lanes));
-            else if (run >= lanes)
-                for (; at < run; at += lanes) fold(Constant<lanes>(), Constant<1>(), std::min(at, run - lanes));
-            else
-                for (; at < run; ++at) fold(Constant<1>(), Constant<1>(), at);
+        int64_t at = 0;
+        if constexpr (coded || !careful)
+            for (; at + 4 * lanes <= run; at += 4 * lanes) fold(Constant<lanes>(), Constant<4>(), at);
+        if (run >= 2 * lanes)  // the last registers overlap those before
+            for (; at < run; at += 2 * lanes) fold(Constant<lanes>(), Constant<2>(), std::min(at, run - 2 * lanes));
+        else if (run >= lanes)
+            for (; at < run; at += lanes) fold(Constant<lanes>(), Constant<1>(), std::min(at, run - lanes));
+        else
+            for (; at < run; ++at) fold(Constant<1>(), Constant<1>(), at);
+    }
+    // Those of a row, or a part of it, whose windows have so many planes and rows, and of which column 0 lies at `row`.
+    template <bool careful>
+    POOLGRAD_NOINLINE bool fold_row(Rooms& rooms, const S* row, int64_t pitch, int64_t deep, int64_t high, Range outputs, S* values,
+                                    C* codes) const {
+        const int64_t run = rooms.inner.size(), column = space_.inner * pitch;
+        const Rule* rule = space_.width.rule();
+        Odd<V> odd;
+        for (int64_t w = outputs.first, windows = 1; w < outputs.last; w += windows) {
+            const Range width = space_.width.window(w);
+            const Terms& terms = listed(rooms, deep, high, width.size(), pitch);
+            // Whole windows follow each other at the stride.
+            const bool whole = rule && width.size() == rule->window;
+            windows = whole ? std::min(outputs.last, whole_last_) - w : 1;
+            const S* from = row + width.first * column;
+            const int64_t step = whole ? rule->stride * column : 0;
+            for (int64_t i = 0; i < windows; ++i, from += step, values += run, codes += run) fold_window<careful>(from, terms, run, values, codes, odd);
         }
         return !odd.seen();
     }
 
     // Values that need no turn, of windows that share nothing, one long run after the other: of several at once the CPU foresees none.
-    POOLGRAD_INLINE void fold_runs(const S* from, const int64_t* terms, int count, int64_t run, S* values, Odd<V>& odd) const {
-        for (int t = 1; t < count; ++t) {
-            const S *before = t == 1 ? from : values, *term = from + terms[t];
+    POOLGRAD_INLINE void fold_runs(const S* from, const Terms& terms, int64_t run, S* values, Odd<V>& odd) const {
+        for (int t = 1; t < terms.count; ++t) {
+            const S *before = t == 1 ? from : values, *term = from + terms.at[t];
             each_column<V>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
                 constexpr int lanes = decltype(lanes_of)::value;
                 const auto best = load<V, lanes>(before + at), x = load<V, lanes>(term + at);
@@ -156,10 +168,13 @@ class Direct {
         }
     }
 
-    // The lists for whole and for clipped windows are kept.
-    const Terms& listed(Rooms& rooms, int64_t deep, int64_t high, int64_t wide, int64_t pitch) const {
+    // The lists for the longest windows and for others are kept.
+    POOLGRAD_INLINE const Terms& listed(Rooms& rooms, int64_t deep, int64_t high, int64_t wide, int64_t pitch) const {
         Terms& terms = rooms.terms[(high == space_.height.longest_window()) * 2 + (wide == space_.width.longest_window())];
-        if (terms.sizes.depth == deep && terms.sizes.height == high && terms.sizes.width == wide) return terms;
+        if (terms.sizes.depth != deep || terms.sizes.height != high || terms.sizes.width != wide) list(terms, deep, high, wide, pitch);
+        return terms;
+    }
+    POOLGRAD_NOINLINE void list(Terms& terms, int64_t deep, int64_t high, int64_t wide, int64_t pitch) const {
         terms.sizes = {deep, high, wide}, terms.count = 0;
         for (int64_t z = 0; z < deep; ++z)
             for (int64_t y = 0; y < high; ++y)
@@ -167,28 +182,16 @@ class Direct {
                     terms.at[terms.count] = space_.input_at(0, z, y, x) * pitch;
                     terms.codes[terms.count] = C(uint64_t(z) * space_.step[0] + uint64_t(y) * space_.step[1] + uint64_t(x) * space_.step[2]);
                 }
-        return terms;
     }
 
     // The maxima of a row, or a part of it, of a source whose elements lie `pitch` apart.
     void at_once(Rooms& rooms, const S* source, int64_t pitch, int64_t d, int64_t h, Range outputs, S* values, C* codes) const {
         const Range depth = space_.depth.window(d), height = space_.height.window(h);
-        const Rule* rule = space_.width.rule();
-        const int64_t run = rooms.inner.size();
-        for (int64_t w = outputs.first, windows = 1; w < outputs.last; w += windows, values += windows * run, codes += windows * run) {
-            const Range width = space_.width.window(w);
-            const Terms& terms = listed(rooms, depth.size(), height.size(), width.size(), pitch);
-            // Whole windows follow each other at the stride.
-            const bool whole = rule && width.size() == rule->window;
-            windows = whole ? std::min(outputs.last, whole_last_) - w : 1;
-            const int64_t step = whole ? rule->stride * space_.inner * pitch : 0;
-            const S* from = source + space_.input_at(0, depth.first, height.first, width.first) * pitch + rooms.inner.first;
-            if constexpr (!coded)
-                if (!rooms.nan)
-                    rooms.nan = !fold_windows<false>(from, terms.at, terms.codes, terms.count, windows, step, run, values, codes);
-            if constexpr (coded || std::is_floating_point_v<V>)  // from its first NaN on, a box is looked at more slowly
-                if (coded || rooms.nan) fold_windows<true>(from, terms.at, terms.codes, terms.count, windows, step, run, values, codes);
-        }
+        const S* row = source + space_.input_at(0, depth.first, height.first, 0) * pitch + rooms.inner.first;
+        if constexpr (!coded)
+            if (!rooms.nan) rooms.nan = !fold_row<false>(rooms, row, pitch, depth.size(), height.size(), outputs, values, codes);
+        if constexpr (coded || std::is_floating_point_v<V>)  // from its first NaN on, a box is looked at more slowly
+            if (coded || rooms.nan) fold_row<true>(rooms, row, pitch, depth.size(), height.size(), outputs, values, codes);
     }
 
     const S* const source_;

@@ -119,14 +119,10 @@ class MaxGather {
                     }
                 if (dealt)
                     deal(rooms, box, ws, count ? taps : nullptr, writer.row(at, length));
+                else if (bytes)
+                    gather_row(rooms, writer, at, box.width.size(), run, ws.first, taps, count, &Tap::bytes, codes.pitch_width);
                 else
-                    for (int64_t i = 0; i < box.width.size(); ++i) {
-                        S* to = writer.row(at + i * space_.inner, run);
-                        if (bytes)
-                            gather_run(rooms, i, ws.first, run, taps, count, &Tap::bytes, codes.pitch_width, to);
-                        else
-                            gather_run(rooms, i, ws.first, run, taps, count, &Tap::codes, run, to);
-                    }
+                    gather_row(rooms, writer, at, box.width.size(), run, ws.first, taps, count, &Tap::codes, run);
             }
     }
 
@@ -193,26 +189,36 @@ class MaxGather {
         const W* codes;
         C code;
     };
+    // A row of destinations from index `at` on, run by run.
     template <class W>
-    void gather_run(const Rooms& rooms, int64_t column, int64_t first, int64_t run, const Tap* taps, int count, const W* Tap::*codes,
-                    int64_t pitch, S* to) const {
-        Place<W> places[kMostTaps];
-        int place_count = 0;
-        const Range cover = rooms.covers[column];
-        for (int i = 0; i < count; ++i) {
-            const S* grads = taps[i].grads + (cover.first - first) * space_.inner;
-            const W* row = taps[i].*codes + (cover.first - first) * pitch;
-            const C* code = rooms.column_codes + column;
-            for (int64_t x = cover.first; x < cover.last; ++x, grads += space_.inner, row += pitch, code += column_pitch())
-                places[place_count++] = {grads, row, C(taps[i].base + *code)};
+    POOLGRAD_NOINLINE void gather_row(const Rooms& rooms, Writer<S>& writer, int64_t at, int64_t columns, int64_t run, int64_t first, const Tap* taps,
+                                      int count, const W* Tap::*codes, int64_t pitch) const {
+        constexpr int lanes = kLanes<A>;
+        const int64_t inner = space_.inner, code_pitch = column_pitch();
+        for (int64_t column = 0; column < columns; ++column, at += inner) {
+            Place<W> places[kMostTaps];
+            int place_count = 0;
+            const int64_t before = rooms.covers[column].first - first, covers = rooms.covers[column].size();
+            for (int i = 0; i < count; ++i) {
+                const S* grads = taps[i].grads + before * inner;
+                const W* row = taps[i].*codes + before * pitch;
+                const C* code = rooms.column_codes + column;
+                for (int64_t x = 0; x < covers; ++x, grads += inner, row += pitch, code += code_pitch)
+                    places[place_count++] = {grads, row, C(taps[i].base + *code)};
+            }
+            S* const to = writer.row(at, run);
+            const auto part = [&](auto lanes_of, auto registers, int64_t from) POOLGRAD_LAMBDA {
+                gather_places<lanes_of()>(places, place_count, to, from, std::make_index_sequence<registers()>());
+            };
+            int64_t done = 0;
+            for (; done + 4 * lanes <= run; done += 4 * lanes) part(Constant<lanes>(), Constant<4>(), done);
+            if (run >= 2 * lanes)  // the last registers overlap those before
+                for (; done < run; done += 2 * lanes) part(Constant<lanes>(), Constant<2>(), std::min(done, run - 2 * lanes));
+            else if (run >= lanes)
+                for (; done < run; done += lanes) part(Constant<lanes>(), Constant<1>(), std::min(done, run - lanes));
+            else
+                for (; done < run; ++done) part(Constant<1>(), Constant<1>(), done);
         }
-        int64_t done = 0;
-        for (; done + 4 * kLanes<A> <= run; done += 4 * kLanes<A>)
-            gather_places<kLanes<A>>(places, place_count, to, done, std::make_index_sequence<4>());
-        const int64_t back = std::min(done, std::max<int64_t>(0, done - run + kLanes<A>));
-        each_column<A>(run - done + back, [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
-            gather_places<lanes()>(places, place_count, to, done - back + at, std::make_index_sequence<1>());
-        });
     }
     // Some registers from `at` on. No loops over them: those would keep the sums in memory.
     template <int lanes, class W, std::size_t... r>

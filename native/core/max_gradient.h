@@ -75,15 +75,16 @@ class MaxGradient {
         return can_gather && apart_ && space_.inner == 1 && call_.winner_bytes == 1 && rule && rule->window == rule->stride &&
                (rule->stride == 2 || rule->stride == 4) && rule->output_size >= least;
     }
-    // Elements of a run that is gathered: that costs most for each run of the result, scattering for each element of the outputs. Of small
-    // integers scattering costs less, and runs of them that fill no register cost more.
+    // Elements of a run that is gathered: that costs most for each run of the result, scattering for each element of the outputs, and more
+    // of floats that have to be converted. Runs of small integers that fill no register are slow to gather.
     int64_t least_run() const {
-        if (!std::is_integral_v<S> || sizeof(S) > 2) return 16;
-        if (apart_ && call_.winner_bytes == 1) return std::max(16, kLanes<LoneSum<S>>);
+        constexpr bool small_integers = std::is_integral_v<S> && sizeof(S) <= 2;
+        if (apart_ && (!small_integers || call_.winner_bytes == 1)) return small_integers ? std::max(16, kLanes<LoneSum<S>>) : 16;
+        constexpr double each = std::is_same_v<S, Bfloat> ? 32 : sizeof(S) <= 2 ? 16 : 12 * sizeof(S);
         double inputs = 1, outputs = 1;
         for (const Axis* axis : {&space_.depth, &space_.height, &space_.width})
             inputs *= double(axis->input_size()), outputs *= double(axis->output_size());
-        return int64_t(std::clamp(16 * inputs / std::max(1.0, outputs), 32.0, 1024.0));
+        return int64_t(std::clamp(each * inputs / std::max(1.0, outputs), small_integers ? 32.0 : 16.0, 1024.0));
     }
     // The most outputs that cover an element.
     int64_t taps() const {

@@ -125,7 +125,7 @@ class PickedRows : Sides {
                     if (is_nothing)
                         std::memset(to, 0, std::size_t(count) * sizeof(T));
                     else if (alike)
-                        std::memcpy(to, rooms.finished, std::size_t(count) * sizeof(T));
+                        copy_row(to, rooms.finished, count);
                     else
                         pick(rooms, row, box.width, divisor, to);
                     if constexpr (integers)

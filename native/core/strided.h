@@ -247,7 +247,7 @@ class Writer {
         // What is kept is filled up to a line; whole lines need not be kept.
         const int64_t over = int64_t(reinterpret_cast<std::uintptr_t>(destination_ + at) % 64 / sizeof(T));
         const int64_t joins = !buffer_ ? length : filled_ && over && at == first_ + filled_ ? std::min(length, line - over) : 0;
-        if (joins) std::memcpy(row(at, joins), from, std::size_t(joins) * sizeof(T));
+        if (joins) copy_row(row(at, joins), from, joins);
         if (joins == length) return;
         flush(true);
         const int64_t sent = joins + stream_copy(destination_ + at + joins, from + joins, length - joins, false);

@@ -232,6 +232,23 @@ def test_many_channels_of_wide_windows() -> None:
         assert_same_bits(pg.avg_pool(x, w, axes=(1, 2))[..., some], pg.avg_pool(x[..., some], w, axes=(1, 2)))
 
 
+@pytest.mark.parametrize("kind", DTYPES)
+def test_any_number_of_channels(kind: str) -> None:
+    """Short runs of channels and long ones are computed in different ways."""
+    sequence = [0, 1, 3, 4, 6, 8, 9, 11]
+    tables = [pg.sliding((11, 11), 3, stride, "SAME") for stride in (1, 2)] + [pg.sliding((11, 11), 2)]
+    tables += [pg.fractional((11, 11), (sequence, sequence), overlapping=overlapping) for overlapping in (False, True)]
+    rng = np.random.default_rng(4)
+    for w, channels in itertools.product(tables, (16, 24, 33, 64, 100, 210)):
+        x, grad = (
+            random_values(rng, (2, *size, channels), reference.dtype(kind), special=True)
+            for size in (w.input_size, w.output_size)
+        )
+        some = [0, 7, 15, channels - 1]
+        right = everything(x[..., some], grad[..., some], w, (1, 2))
+        compare([result[..., some] for result in everything(x, grad, w, (1, 2))], right, f"{w}, {channels} channels")
+
+
 @every_geometry
 def test_small_layouts(geometry: Geometry) -> None:
     table = geometry.table()

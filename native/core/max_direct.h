@@ -150,7 +150,8 @@ class Direct {
             windows = whole ? std::min(outputs.last, whole_last_) - w : 1;
             const S* from = row + width.first * column;
             const int64_t step = whole ? rule->stride * column : 0;
-            for (int64_t i = 0; i < windows; ++i, from += step, values += run, codes += run) fold_window<careful>(from, terms, run, values, codes, odd);
+            for (int64_t i = 0; i < windows; ++i, from += step, values += run, codes += run)
+                fold_window<careful>(from, terms, run, values, codes, odd);
         }
         return !odd.seen();
     }

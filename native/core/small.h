@@ -218,7 +218,8 @@ class SmallWindows : Sides {
                         else if constexpr (stride == 2)
                             slide_by_two<window, lanes>(count, whole, reader.whole(), column, put);
                         else
-                            slide<stride, window, lanes>(count, reader.whole(), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
+                            slide<stride, window, lanes>(
+                                count, reader.whole(), column, [](auto sum, auto term, int) POOLGRAD_LAMBDA { return sum + term; }, put);
                     };
                     const auto make = [=](auto rows, auto planes) POOLGRAD_LAMBDA {
                         for (int64_t j = 0; j < (back ? 1 : alike); ++j) make_row(rows, planes, from + j * advance, to + j * row);

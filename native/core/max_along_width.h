@@ -7,8 +7,6 @@ namespace poolgrad::POOLGRAD_ISA {
 template <class S, class V, class C, bool coded>
 class AlongWidth {
   public:
-    static constexpr bool kShares = is_float<S> && !kPlain<S, V>;  // integers are not worth the code
-
     AlongWidth(const MaxCall& call, const MaxSpace& space, const Way<S, V>& way)
         : source_(static_cast<const S*>(call.source)), space_(space), sign_(call, Type<S>()), way_(way) {}
 
@@ -31,7 +29,7 @@ class AlongWidth {
     void begin(Rooms& rooms, const Box& box) const {
         rooms.outputs = box.width;
         rooms.joined_plane = {-1, -1};
-        rooms.nan = coded && std::is_floating_point_v<V> && (way_.line || !kShares);  // these are not looked at
+        rooms.nan = coded && std::is_floating_point_v<V> && (way_.line || !kShares<S, V>);  // these are not looked at
         rooms.inner = way_.side_by_side ? Range{0, kPlanes<V>} : box.inner;
         if (way_.line) std::fill_n(rooms.padded, line_length(box.width) * space_.inner, lowest());
     }
@@ -45,14 +43,14 @@ class AlongWidth {
         const Range outputs = rooms.outputs, columns = Side{&space_.width, false}.range(outputs);
         if constexpr (!kPlain<S, V>)
             if (way_.line) return line_along_width(rooms, row, values, codes);
-        const bool shares = kShares && run >= kLanes<V> && space_.width.longest_cover() >= Shared::kCount;
+        const bool shares = kShares<S, V> && run >= kLanes<V> && space_.width.longest_cover() >= Shared::kCount;
         // Looked for once, and in the order of memory: after that the row is in the cache.
-        if constexpr (kShares)
+        if constexpr (kShares<S, V>)
             for (int64_t x = columns.first; x < columns.last && shares && !rooms.nan; x += run == space_.inner ? columns.size() : 1)
                 rooms.nan = has_nan(row + x * space_.inner, run == space_.inner ? columns.size() * run : run);
         for (int64_t w = outputs.first, count; w < outputs.last; w += count) {
             const auto to = [&](int64_t output) { return (output - outputs.first) * run; };
-            if constexpr (kShares) {
+            if constexpr (kShares<S, V>) {
                 Shared shared;
                 // The last few share with some that are there already.
                 const int64_t first = std::max(outputs.first, std::min(w, outputs.last - Shared::kCount));
@@ -101,7 +99,7 @@ class AlongWidth {
     POOLGRAD_NOINLINE void best(Rooms& rooms, const Rows& rows, int64_t count, int64_t length, V* values, C* codes) const {
         const C step = C(space_.step[2]);
         // Three in a row are worth code of their own; so are winners of floats without NaN.
-        constexpr bool few = std::is_same_v<Rows, PitchRows<S>> && (!coded || kShares);
+        constexpr bool few = std::is_same_v<Rows, PitchRows<S>> && (!coded || kShares<S, V>);
         first_of_rows<few>(rooms, rows, [=](int64_t t) POOLGRAD_LAMBDA { return C(C(t) * step); }, count, length, values, codes);
     }
 

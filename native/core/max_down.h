@@ -19,7 +19,7 @@ class DownRows {
         ring_rows_ = deep > 1 && (space_.height.longest_cover() > 2 || deep * high > kRows) ? high : 0;
         // Codes are compared: they must not overflow where the last of such windows ends.
         const uint64_t most_codes = std::numeric_limits<C>::max() / 2, others = Shared::kCount - 1;
-        shares_ = kShares && ring_rows_ && high + int64_t(others) <= kRows && space_.step[0] <= most_codes / uint64_t(deep) &&
+        shares_ = kShares<S, V> && ring_rows_ && high + int64_t(others) <= kRows && space_.step[0] <= most_codes / uint64_t(deep) &&
                   space_.step[1] <= most_codes / others;
         if (shares_) ring_rows_ += int64_t(others);
         ring_pitch_ = (divide_up(length + kLanes<V>, kLine) | 1) * kLine;
@@ -60,9 +60,8 @@ class DownRows {
     }
 
   private:
-    static constexpr bool kShares = is_float<S> && !kPlain<S, V>;  // integers are not worth the code
-    static constexpr int64_t kLine = 64 / int64_t(sizeof(V));      // of the cache
-    static constexpr int64_t kRingBytes = 512 << 10;               // of rows of several depths
+    static constexpr int64_t kLine = 64 / int64_t(sizeof(V));  // of the cache
+    static constexpr int64_t kRingBytes = 512 << 10;           // of rows of several depths
 
     // Windows of some depths: the first row, or those that share. Returns how many, 0 if they need the careful way.
     int64_t some_depths(Rooms& rooms, int64_t outer, int64_t d, Range heights, Room to, int64_t pitch) const {
@@ -79,7 +78,7 @@ class DownRows {
             rooms.ring_holds[place] = y;
             rows[y - height.first] = {row.values, row.codes, C(uint64_t(y - height.first) * space_.step[1])};
         }
-        if constexpr (kShares)
+        if constexpr (kShares<S, V>)
             if (shares) return first_of_shared(shared, rows, length, to, pitch), Shared::kCount;
         first_of_best<coded>(rows, height.size(), length, to.values, to.codes);
         return 1;
@@ -88,7 +87,7 @@ class DownRows {
     bool make_row(Rooms& rooms, int64_t outer, int64_t d, int64_t y, int64_t length, Room to) const {
         Shared shared;
         const int64_t first = rooms.ring_of.second, place = y % ring_rows_;
-        if constexpr (kShares)
+        if constexpr (kShares<S, V>)
             if (ring_depths_ > 1 && length >= kLanes<V> && shared.find(space_.depth, {first, first + ring_depths_})) {
                 const S* from = static_cast<const S*>(call_.source) + space_.input_at(outer, 0, y, rooms.columns.first);
                 const bool good = fold_sources(shared, from, space_.input_at(0, 1, 0, 0), length, C(space_.step[0]),
@@ -153,7 +152,7 @@ class DownRows {
         Odd<V> odd;
         Shared shared;
         for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(pitch)) {
-            if constexpr (kShares)
+            if constexpr (kShares<S, V>)
                 if (length >= kLanes<V> && shared.find(space_.height, {h, heights.last})) {
                     if (!fold_sources(shared, plane, row, length, step, to, pitch)) return false;
                     h += Shared::kCount - 1, to = to.at((Shared::kCount - 1) * pitch);

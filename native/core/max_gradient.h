@@ -1,6 +1,6 @@
 // Gradients of maxima. Every box of the destination has one owner, which adds the gradients of the outputs that reach it in ascending
-// row-major order, from +0 on, and writes it once. Where few windows cover an element it gathers: each covering output is asked whether
-// its winner is this element (a vector comparison). Where many do it scatters into a tile that stays in the cache (at 27 covers
+// row-major order, from +0 on, and writes it once. Long runs that few windows cover are gathered: each covering output is asked whether
+// its winner is this element (a vector comparison). Others are scattered into a tile that stays in the cache (at 27 covers
 // scattering takes 0.7 of the time). Both add the same numbers in the same order. Gradients are selected, never multiplied.
 #pragma once
 

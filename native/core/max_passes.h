@@ -55,7 +55,7 @@ class Passes {
         as_found_.mask = 0;
         constexpr int64_t others = Shared::kCount - 1;
         const Rule* down = space.height.rule();
-        shares_height_ = Width::kShares && down && down->stride == 1 && down->window > others && down->window + others <= kRows;
+        shares_height_ = kShares<S, V> && down && down->stride == 1 && down->window > others && down->window + others <= kRows;
         ring_rows_ = std::min(space.height.longest_window() + (shares_height_ ? others : 0), kRows);
         depth_rows_ = std::min(space.depth.longest_window(), kRows / 2);
         constexpr int64_t bytes = int64_t(sizeof(V) + (coded ? sizeof(C) : 0));
@@ -155,7 +155,7 @@ class Passes {
     int64_t along_height(Rooms& rooms, int64_t outer, int64_t d, int64_t start, Range heights, int64_t length, Turn<V> turn, Place to,
                          Done done) const {
         BestRow<V, C> rows[kRows + 1];
-        if constexpr (Width::kShares) {
+        if constexpr (kShares<S, V>) {
             Shared shared;
             // The last few share with some that are there already.
             const int64_t there = std::max<int64_t>(0, Shared::kCount - heights.size());

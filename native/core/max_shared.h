@@ -4,6 +4,10 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
+// Whether that is compiled: for integers it is not worth the code.
+template <class S, class V>
+constexpr bool kShares = is_float<S> && !kPlain<S, V>;
+
 // Neighbouring windows, each at most one element further than the one before, that have elements in common: these are folded once.
 struct Shared {
     static constexpr int kCount = 4;

@@ -4,6 +4,7 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
+// Codes of some outputs: at index(d, h, w), each followed by those of its inner run.
 struct CodeView {
     const void* data;
     int bytes;

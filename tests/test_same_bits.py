@@ -232,6 +232,21 @@ def test_many_channels_of_wide_windows() -> None:
         assert_same_bits(pg.avg_pool(x, w, axes=(1, 2))[..., some], pg.avg_pool(x[..., some], w, axes=(1, 2)))
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_long_windows_of_one_channel(kind: str) -> None:
+    """A row of one channel is cut into parts, whose windows share what is read; with a second channel it is not."""
+    rng = np.random.default_rng(5)
+    shapes = ((33, 9), (47, 47), (64, 80), (255, 100), (256, 64), (257, 65), (400, 160), (513, 300), (1000, 251))
+    for (window, stride), count in itertools.product(shapes, (31, 32, 33, 79)):
+        size = (count - 1) * stride + window
+        x = random_values(rng, (2, size, 2), reference.dtype(kind), special=count == 33)
+        for w in (pg.sliding(size, window, stride), pg.sliding(size, window, stride, "SAME")):
+            right = pg.avg_pool(x, w, axes=1)
+            for channel in range(2):
+                alone = pg.avg_pool(np.ascontiguousarray(x[..., channel]), w, axes=1)
+                assert_same_bits(alone, right[..., channel], f"{w}")
+
+
 @pytest.mark.parametrize("kind", DTYPES)
 def test_any_number_of_channels(kind: str) -> None:
     """Short runs of channels and long ones are computed in different ways."""

@@ -50,7 +50,8 @@ class Average : AveragePlan {
     // What a box works on, and a worker's scratch for it.
     struct Rooms {
         Rooms(const Average& job, std::byte* base, Range box_inner)
-            : arena(base), inner(box_inner), row_size(job.columns_ * job.run_), down(job, arena, row_size, inner) {
+            : arena(base), inner(box_inner), row_size(job.in_place() && job.long_windows() ? 0 : job.columns_ * job.run_),
+              down(job, arena, row_size, inner) {
             const int64_t tile = job.tile_, run = job.run_;
             const bool is_line = job.across_ == Across::line;
             if (is_line) row_size = Line<A, T, gradient>::size(job.rule_, run, tile);
@@ -216,14 +217,13 @@ class Average : AveragePlan {
     void runs(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool joined, const Slot& slot) const {
         make_divisors(rooms, box, divisor);
         if (back_ || three_) return threes(rooms, from, box, slot(0));
-        const bool in_place = depth_trivial_ && height_trivial_;
         if constexpr (!gradient && !integers)
             if (rooms.runs.beside) {
                 T* to = slot(0);
-                if (in_place) return rooms.runs.sum_windows(source_at(rooms, from, rooms.columns.first), box.size(), to);
+                if (in_place()) return rooms.runs.sum_windows(source_at(rooms, from, rooms.columns.first), box.size(), to);
                 return rooms.runs.sum_windows(static_cast<const A*>(from.row), box.size(), to);
             }
-        if (in_place)
+        if (in_place())
             rooms.runs.sum(PitchRows<S>{source_at(rooms, from, rooms.columns.first), inner_}, box.size(), joined, slot);
         else
             rooms.runs.sum(PitchRows<A>{from.row, rooms.inner.size()}, box.size(), joined, slot);
@@ -256,17 +256,16 @@ class Average : AveragePlan {
                 T* to) const {
         const Range range = width_.range(w);
         const int64_t run = rooms.inner.size();
-        const bool in_place = depth_trivial_ && height_trivial_;
         A weights[kBlock];
         A* total = rooms.runs.total;
         int64_t first = range.first;
         if constexpr (!gradient && !integers)
-            if (rooms.runs.beside && in_place) first += sum_blocks(source_at(rooms, from, first), range.size(), *total);
+            if (rooms.runs.beside && in_place()) first += sum_blocks(source_at(rooms, from, first), range.size(), *total);
         for (; first < range.last; first += kBlock) {
             const Range columns{first, std::min(first + kBlock, range.last)};
             const bool add = first != range.first;
             fill_weights<A>(width_, first, columns.size(), weights);
-            if (in_place) {
+            if (in_place()) {
                 add_block<gradient>(PitchRows<S>{source_at(rooms, from, first), inner_}, weights, columns.size(), run, total, add);
             } else {
                 rooms.down.restart();
@@ -288,7 +287,7 @@ class Average : AveragePlan {
         }
     }
     void fill_line(const Rooms& rooms, const Source& from) const {
-        if (depth_trivial_ && height_trivial_) rooms.line.fill(from.row, source_at(rooms, from, rooms.columns.first), rooms.factors);
+        if (in_place()) rooms.line.fill(from.row, source_at(rooms, from, rooms.columns.first), rooms.factors);
     }
 
     bool stream_ = false, small_ = false;  // small: sums of integers are divided in float

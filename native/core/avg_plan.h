@@ -47,12 +47,16 @@ struct AveragePlan : Sides {
                               (!gradient_ || is_covered());
         back_ = gradient_ && by_three && rule_.stride == 2 && height_.longest() <= 2;
         three_ = by_three && (rule_.stride == 1 || (!gradient_ && rule_.stride == 2)) && height_.longest() <= 3;
-        const int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
+        if (!gradient_ && long_windows() && across_ == Across::runs && in_place()) columns_ = kLongRow;
+        int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
+        if (long_windows() && across >= 2 * kBeside) across = across / kBeside * kBeside;
         columns_ = across_ == Across::blocks ? block : std::clamp<int64_t>(width_.sources(), 1, columns_);
         const int64_t down = depth_trivial_ ? tiling.extent[2] : cached_heights(columns_ * run_ * stored_bytes_);
         tiling.tile = {1, tiling.extent[1], down, across, run_};
     }
 
+    // Whether rows of the source are summed where they lie.
+    bool in_place() const { return depth_trivial_ && height_trivial_; }
     // Whether a range of heights has too many rows for a ring.
     bool apart() const { return ring_rows_ && height_.longest() > kBlock; }
     // Whether windows of one channel are so long that several are summed side by side.
@@ -77,6 +81,8 @@ struct AveragePlan : Sides {
     static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // rows of windows apart, terms of others
     static constexpr int64_t kDirectRun = 2048;  // inner elements: so few are not cut, as a rest could be less than a register
     static constexpr int64_t kLongWindow = 32;   // elements; longer ones are summed side by side
+    static constexpr int64_t kLongRow = 32768;   // columns of a box then, which needs no room for them
+    static constexpr int64_t kBeside = 16;       // windows that are summed so, of any type
 
     // Whether a row can be summed as a whole.
     bool fits_line() const {

@@ -40,6 +40,73 @@ POOLGRAD_NOINLINE int64_t sum_blocks(const From* from, int64_t count, A& total) 
     return first;
 }
 
+// Windows of one channel: how far each begins behind the one before, their length, and how many each of kPlanes parts of the row has.
+struct PartWindows {
+    int64_t step, length, each;
+};
+inline constexpr int kWindowsAtOnce = 4;  // that overlap, at most
+
+// put(index, total) for kPlanes * each windows, of which each lane has neighbours: an element is turned once for all windows that it lies
+// in, not once for each. Every sum keeps its own order, in blocks from the window's start.
+template <class A, class From, class Put>
+POOLGRAD_NOINLINE void sum_in_parts(const From* row, PartWindows windows, const Put& put) {
+    constexpr int lanes = kLanes<A>, part = kPart<A>;
+    constexpr int64_t kCacheLine = 64 / int64_t(sizeof(From));  // elements
+    using V = Vector<A, lanes>;
+    const int64_t step = windows.step, length = windows.length, each = windows.each;
+    const int64_t pitch = each * step, next_parts = kPlanes<A> * pitch;
+    V sums[kWindowsAtOnce][2], totals[kWindowsAtOnce][2];  // of window w at w % kWindowsAtOnce
+    const V nothing = spread<A, lanes>(A(-0.0));
+    // Elements [begin, end) of all parts for the windows from `first` on.
+    const auto add = [&](auto many, int64_t first, int64_t begin, int64_t end) {
+        V now[many()][2];
+        for (int j = 0; j < many(); ++j)
+            for (int half = 0; half < 2; ++half) now[j][half] = sums[(first + j) % kWindowsAtOnce][half];
+        // Four of their elements from `from` on, the last `count` of them.
+        const auto square = [&](const From* from, int count) POOLGRAD_LAMBDA {
+            for (int half = 0; half < 2; ++half, from += lanes * pitch) {
+                V v[part];
+                load_square<A>(v, PitchRows<From>{from, pitch});
+                for (int e = 0; e < part; ++e)
+                    for (int j = 0; e >= part - count && j < many(); ++j) now[j][half] = now[j][half] + v[e];
+            }
+        };
+        const From *from = row + begin, *const last = row + end;
+        for (; from + kCacheLine <= last; from += kCacheLine) {
+            for (int64_t p = 0; p < kPlanes<A>; ++p) __builtin_prefetch(from + next_parts + p * pitch, 0, 2);
+            for (int64_t i = 0; i < kCacheLine; i += part) square(from + i, part);
+        }
+        for (; from + part <= last; from += part) square(from, part);
+        if (from < last) square(last - part, int(last - from));  // overlaps the one before
+        for (int j = 0; j < many(); ++j)
+            for (int half = 0; half < 2; ++half) sums[(first + j) % kWindowsAtOnce][half] = now[j][half];
+    };
+    for (int64_t first = 0, next = 0, at = 0; first < each;) {  // windows [first, next) are under way
+        if (first == next) at = next * step;
+        for (; next < each && next * step == at; ++next) sums[next % kWindowsAtOnce][0] = sums[next % kWindowsAtOnce][1] = nothing;
+        int64_t end = next < each ? next * step : INT64_MAX;
+        for (int64_t w = first; w < next; ++w) end = std::min(end, w * step + std::min(length, ((at - w * step) / kBlock + 1) * kBlock));
+        switch (next - first) {
+            case 1: add(Constant<1>(), first, at, end); break;
+            case 2: add(Constant<2>(), first, at, end); break;
+            case 3: add(Constant<3>(), first, at, end); break;
+            default: add(Constant<4>(), first, at, end);
+        }
+        at = end;
+        for (int64_t w = first; w < next; ++w) {
+            const int64_t done = at - w * step;
+            if (done % kBlock && done != length) continue;
+            for (int half = 0; half < 2; ++half) {
+                V &sum = sums[w % kWindowsAtOnce][half], &total = totals[w % kWindowsAtOnce][half];
+                total = done > kBlock ? total + sum : sum, sum = nothing;
+                if (done != length) continue;
+                for (int lane = 0; lane < lanes; ++lane) put((half * lanes + lane) * each + w, total[lane]);
+            }
+            first += done == length;
+        }
+    }
+}
+
 template <class A, bool gradient>
 struct Runs {
     Span* spans = nullptr;       // the runs of each destination
@@ -81,11 +148,17 @@ struct Runs {
         }
     }
 
-    // The same forward of floats where `beside`: up to kPlanes windows of one length together.
+    // The same forward of floats where `beside`: in parts of the row, or up to kPlanes windows of one length together.
     template <class From, class To>
     POOLGRAD_NOINLINE void sum_windows(const From* row, int64_t count, To* to) const {
         for (int64_t i = 0; i < count;) {
             const Span span = spans[i];
+            if (const int64_t each = count_of_parts(i, count); each) {
+                const auto put = [&](int64_t at, A total) { store<A, 1>(to + i + at, total / factors[i + at]); };
+                sum_in_parts<A>(row + span.first, {spans[i + 1].first - span.first, span.count, each}, put);
+                i += kPlanes<A> * each;
+                continue;
+            }
             int64_t alike = 1;
             while (alike < std::min<int64_t>(kPlanes<A>, count - i) && spans[i + alike].count == span.count) ++alike;
             if (span.count <= 0 || alike == 1) {
@@ -108,6 +181,16 @@ struct Runs {
     }
 
   private:
+    // How many windows each of kPlanes parts of the row has, from window i on; 0 where such parts would be no gain, or windows differ.
+    int64_t count_of_parts(int64_t i, int64_t count) const {
+        const int64_t each = (count - i) / kPlanes<A>;
+        if (each < 2) return 0;
+        const int64_t step = spans[i + 1].first - spans[i].first, window = spans[i].count;
+        if (step * kWindowsAtOnce < window || window < kPart<A>) return 0;
+        int64_t alike = 1;
+        while (alike < each * kPlanes<A> && spans[i + alike].count == window && spans[i + alike].first == spans[i].first + alike * step) ++alike;
+        return alike / kPlanes<A> >= 2 ? alike / kPlanes<A> : 0;
+    }
     // One destination from more rows than a block; `by` are their weights in a gradient, else the divisor.
     template <class Rows, class To>
     void sum_long(const Rows& rows, Span span, To* to, const A* by) const {

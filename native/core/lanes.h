@@ -45,16 +45,20 @@ POOLGRAD_INLINE Vector<A, kPart<A>> part_of(Vector<A, kLanes<A>> whole, std::ind
     return __builtin_shufflevector(whole, whole, int(which * kPart<A> + i)...);
 }
 
-// v[e][p] = planes[p][i + e] for the elements of a part and the planes of a register.
-template <class A, class S>
-POOLGRAD_INLINE void load_square(Vector<A, kLanes<A>>* v, const S* const* planes, int64_t i) {
+// v[e][p] = planes(p)[e] for the elements of a part and the planes of a register.
+template <class A, class Planes>
+POOLGRAD_INLINE void load_square(Vector<A, kLanes<A>>* v, const Planes& planes) {
     constexpr int part = kPart<A>, parts = kParts<A>;
     for (int e = 0; e < part; ++e) {
         Vector<A, part> pieces[parts];
-        for (int p = 0; p < parts; ++p) pieces[p] = load<A, part>(planes[p * part + e] + i);
+        for (int p = 0; p < parts; ++p) pieces[p] = load<A, part>(planes(p * part + e));
         v[e] = join_parts<A>(pieces, std::make_index_sequence<std::size_t(kLanes<A>)>());
     }
     transpose_parts<A>(v);
+}
+template <class A, class S>
+POOLGRAD_INLINE void load_square(Vector<A, kLanes<A>>* v, const S* const* planes, int64_t i) {
+    load_square<A>(v, [=](int p) POOLGRAD_LAMBDA { return planes[p] + i; });
 }
 
 // to[i][p] = planes[p][i] for i < count and all kPlanes planes. Eight planes at a time: sixteen that lie a power of two apart would fall

@@ -92,7 +92,7 @@ class DownSums {
         A weights[kBlock];
         if (groups.all.size() <= kBlock) {
             fill_weights<A>(side, groups.all.first, groups.all.size(), weights);
-            for (int64_t i = 0; i < pieces; ++i) sum_each(PitchRows<S>{base + i * inner, pitch}, weights, groups, length, to, i * run, factors);
+            for (int64_t i = 0; i < pieces; ++i) sum_each(FarRows<S>{{base + i * inner, pitch}}, weights, groups, length, to, i * run, factors);
             return;
         }
         for (int64_t first = 0; first < groups.all.size(); first += kBlock) {

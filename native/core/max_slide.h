@@ -132,7 +132,8 @@ class SlidingMaxima {
         slide.put(to + at, slide.window_of(noted, Whole(), first + at * stride, rows, planes));
         odd.join(noted);
     }
-    // All rows so, while `ahead` more of the source are fetched.
+    // All rows so, while `ahead` more of the source are fetched. Of short rows what lies a page further on is, unless the CPU reads on by
+    // itself: where rows follow each other, and there is little to do for each.
     template <int stride, int window>
     POOLGRAD_NOINLINE void slide_all_along(const Rooms& rooms, Odd<V>& all, Range outers, Range depths, Range heights, int64_t start, Range starts,
                                            int64_t count, int64_t ahead) const {
@@ -140,6 +141,9 @@ class SlidingMaxima {
         Odd<V> odd;
         int64_t to = 0;
         const int64_t wide = slide.wide, plane = slide.plane, reads = (count - 1) * stride + window;
+        const int64_t row_bytes = wide * int64_t(sizeof(S));
+        const bool work = row_bytes >= 384 && (coded || Slide<stride, window>::overlap > 0);
+        const bool short_rows = !ahead && row_bytes < 512 && (work || space_.depth.longest_window() > 1);
         for (int64_t outer = outers.first; outer < outers.last; ++outer)
             for (int64_t d = depths.first; d < depths.last; ++d) {
                 const Range depth = space_.depth.window(d);
@@ -147,8 +151,11 @@ class SlidingMaxima {
                 for (int64_t h = 0; h < heights.size(); ++h, to += count) {
                     const Range height = rooms.windows[h];
                     const int64_t first = origin + height.first * wide, rows = height.size();
-                    for (int64_t z = 0; ahead && z < planes; ++z)
-                        for (int64_t y = rows; y < rows + ahead; ++y) fetch(slide.array + first + z * plane + y * wide, reads);
+                    for (int64_t z = 0; z < planes; ++z) {
+                        const S* row = slide.array + first + z * plane;
+                        for (int64_t y = rows; y < rows + ahead; ++y) fetch(row + y * wide, reads);
+                        for (int64_t y = Slide<stride, window>::overlap; short_rows && y < rows; ++y) fetch_next_page(row + y * wide, reads);
+                    }
                     if (rows == window && planes == 1)
                         slide_along(slide, odd, first, starts, to, Constant<window>(), Constant<1>());
                     else if (window == 2 && rows == 2 && planes == 2)
@@ -171,9 +178,8 @@ class SlidingMaxima {
         // rows. Then about as much as the rows have is read until the next ones are.
         const bool along = count > lanes && (heights.size() < 4 || (stride > 1 && count >= 3 * lanes));
         const int64_t all_rows = space_.depth.output_size() * space_.height.output_size();
-        // With codes, comparisons keep the CPU from reading on by itself.
         const int64_t row_bytes = wide * int64_t(sizeof(S));
-        const bool fetches = along && plane > wide && (fetches_rows(row_bytes, stride) || (coded && overlap && row_bytes >= 384));
+        const bool fetches = along && plane > wide && fetches_rows(row_bytes, stride);
         const int64_t next = along ? 1024 / int64_t(sizeof(S)) : rows * space_.input_at(1, 0, 0, 0) / all_rows;
         Odd<V> odd;  // of all; what is noted in a loop stays in a register there
         There there[loads]{};

@@ -79,6 +79,7 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
     const auto add = [&](auto low, auto high, int32_t begin, int32_t end) POOLGRAD_LAMBDA {
         for (int32_t i = begin; i < end; ++i) {
             const auto* row = rows(i) + at;
+            if constexpr (Rows::far && !ahead) fetch_next_page(row, unroll * lanes);
             if constexpr (ahead)  // of more rows than the CPU follows by itself: what the next but one call reads
                 for (int u = 0; u < unroll * lanes; u += 64 / int(sizeof(*row))) __builtin_prefetch(row + 2 * unroll * lanes + u, 0, 2);
             for (int u = 0; u < unroll; ++u) {
@@ -93,6 +94,7 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
         // Row i belongs to the sums low .. high; of these the last begins with it, if `begins`.
         const auto add_row = [&](auto low, auto high, auto begins, int32_t i) POOLGRAD_LAMBDA {
             const auto* row = rows(i) + at;
+            if constexpr (Rows::far) fetch_next_page(row, unroll * lanes);
             for (int u = 0; u < unroll; ++u) {
                 auto term = load<A, lanes>(row + u * lanes);
                 if constexpr (weighted) term = term * weights[i];

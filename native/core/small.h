@@ -116,6 +116,8 @@ class SmallWindows : Sides {
             const Range columns = width_.range(box.width);
             const bool fetches = !skips && high > 1 && fetches_rows(wide * int64_t(sizeof(S)), gradient ? 1 : stride);
             const int64_t ahead = !fetches ? 0 : gradient || !down_rule ? 2 : std::max<int64_t>(4, 2 * down_rule->stride);  // rows
+            // Of short rows in several planes what lies a page further on is fetched: of one plane the CPU foresees the next rows.
+            const bool short_rows = !gradient && !ahead && !skips && wide * int64_t(sizeof(S)) < 512 && depth_.longest() > 1;
             const int64_t most_alike = streaming ? std::max<int64_t>(1, kStaged / count) : heights.size();
             constexpr bool back = gradient && stride == 2;
             constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
@@ -167,9 +169,11 @@ class SmallWindows : Sides {
                     const auto make_row = [=, &reader](auto rows, auto planes, const S* from, S* to) POOLGRAD_LAMBDA {
                         for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
                             __builtin_prefetch(from + skips + next);
-                        for (int64_t z = 0; ahead && z < planes; ++z)
-                            for (int64_t y = rows; y < rows + ahead; ++y)
-                                fetch(from + z * plane_pitch + y * row_pitch + columns.first, columns.size());
+                        for (int64_t z = 0; z < planes; ++z) {
+                            const S* first = from + z * plane_pitch + columns.first;
+                            for (int64_t y = rows; y < rows + ahead; ++y) fetch(first + y * row_pitch, columns.size());
+                            for (int64_t y = 0; short_rows && y < rows; ++y) fetch_next_page(first + y * row_pitch, columns.size());
+                        }
                         const auto down = [=](const auto& read) POOLGRAD_LAMBDA {
                             const auto weighed = [](auto sum, const A* weight) POOLGRAD_LAMBDA {
                                 if constexpr (gradient)

@@ -6,12 +6,19 @@ namespace poolgrad::POOLGRAD_ISA {
 // Rows at equal distances (they may overlap), and rows anywhere.
 template <class R>
 struct PitchRows {
+    static constexpr bool far = false;
     const R* base;
     int64_t pitch;
     POOLGRAD_INLINE const R* operator()(int64_t i) const { return base + i * pitch; }
 };
+// Those of an array that may come from memory.
+template <class R>
+struct FarRows : PitchRows<R> {
+    static constexpr bool far = true;
+};
 template <class R>
 struct PointerRows {
+    static constexpr bool far = false;
     const R* const* rows;
     POOLGRAD_INLINE const R* operator()(int64_t i) const { return rows[i]; }
 };
@@ -20,6 +27,12 @@ struct PointerRows {
 template <class T>
 POOLGRAD_INLINE void fetch(const T* from, int64_t count) {
     for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) __builtin_prefetch(from + i, 0, 2);
+}
+
+// The same of what lies a page further on than a run: where the CPU foresees a run, it does so up to the end of its page.
+template <class T>
+POOLGRAD_INLINE void fetch_next_page(const T* from, int64_t count) {
+    fetch(from + 4096 / int64_t(sizeof(T)), count);
 }
 
 // ---- strided rows: to[q] = from[q * stride], and to[q * stride + r] = from_r[q], in units of some bytes ----

@@ -296,22 +296,28 @@ class Fill : Sides {
             Raw ends[2 * lanes] = {};
             std::fill_n(ends, lanes, Raw(-1));
             Vector<Raw, int(lanes)> before{};
-            for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) {
-                const int64_t i = (outer - box.outer.first) % many, at = outer * places + box.width.first;
-                if (i == 0) weigh(values, static_cast<const S*>(call_.source) + outer, weights, std::min(many, box.outer.last - outer));
-                S* to = writer.row(at, count);
-                if (at + count + lanes > end) {
-                    fill_row(to, count, values[i]);
-                    continue;
+            for (Range some{box.outer.first, 0}; some.first < box.outer.last; some.first = some.last) {
+                some.last = std::min(some.first + many, box.outer.last);
+                weigh(values, static_cast<const S*>(call_.source) + some.first, weights, some.size());
+                int64_t at = some.first * places + box.width.first;
+                for (int64_t i = 0; i < some.size(); ++i, at += places) {
+                    S* to = writer.row(at, count);
+                    if (at + count + lanes > end) {
+                        fill_row(to, count, values[i]);
+                        continue;
+                    }
+                    // Whole registers at multiples of their size; the first also holds the end of the plane before.
+                    const auto value = spread<Raw, int(lanes)>(bit_copy<Raw>(values[i]));
+                    const bool follows = (i || some.first > box.outer.first) && places >= lanes;
+                    const int64_t over = follows ? int64_t(reinterpret_cast<std::uintptr_t>(to) / sizeof(S)) % lanes : 0;
+                    Raw* raw = reinterpret_cast<Raw*>(to - over);
+                    Raw* const last = raw + count + over;
+                    store<Raw, int(lanes)>(raw, select<Raw, int(lanes)>(load<Raw, int(lanes)>(ends + lanes - over), before, value));
+                    for (raw += lanes; raw + 4 * lanes < last; raw += 4 * lanes)
+                        for (int k = 0; k < 4; ++k) store<Raw, int(lanes)>(raw + k * lanes, value);
+                    for (; raw < last; raw += lanes) store<Raw, int(lanes)>(raw, value);
+                    before = value;
                 }
-                // Whole registers at multiples of their size; the first also holds the end of the plane before.
-                const auto value = spread<Raw, int(lanes)>(bit_copy<Raw>(values[i]));
-                const bool follows = outer > box.outer.first && places >= lanes;
-                const int64_t over = follows ? int64_t(reinterpret_cast<std::uintptr_t>(to) / sizeof(S)) % lanes : 0;
-                Raw* raw = reinterpret_cast<Raw*>(to - over);
-                store<Raw, int(lanes)>(raw, select<Raw, int(lanes)>(load<Raw, int(lanes)>(ends + lanes - over), before, value));
-                for (int64_t k = lanes; k < count + over; k += lanes) store<Raw, int(lanes)>(raw + k, value);
-                before = value;
             }
             writer.finish();
         });

@@ -7,6 +7,7 @@ template <class S, class V, class C>
 class MaxPlanes {
     using Winners = WinnerRows<S, V, C>;
     using A = MaxSum<S, V, C>;
+    static constexpr int64_t kCached = 32 << 10;                         // elements of a plane that stays in the second cache
     static constexpr int64_t kOutputs = 4096;                             // of a plane, or of planes that are searched together
     static constexpr int64_t kTogether = 4, kTogetherInputs = 16 << 10;  // planes at once, and how large
 
@@ -15,7 +16,8 @@ class MaxPlanes {
     static bool usable(const Winners& winners, const MaxBoxes& boxes) {
         const MaxSpace& space = winners.space();
         return space.inner == 1 && space.input_at(1, 0, 0, 0) <= 1 << 20 && winners.decode().codes() &&
-               space.output_at(1, 0, 0, 0) <= kOutputs && (!winners.from_input() || boxes.found >= space.output_at(1, 0, 0, 0));
+               space.output_at(1, 0, 0, 0) <= (space.input_at(1, 0, 0, 0) <= kCached ? kCached : kOutputs) &&
+               (!winners.from_input() || boxes.found >= space.output_at(1, 0, 0, 0));
     }
 
     MaxPlanes(Winners& winners, const MaxBoxes& boxes)

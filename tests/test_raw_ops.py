@@ -158,6 +158,19 @@ def test_documents_gaps() -> None:
     assert dx.sum() == grad.sum()
 
 
+def test_remembered_draws_are_not_the_callers() -> None:
+    x = np.arange(64, dtype=np.float32).reshape(1, 8, 8, 1)
+    seeds = {"deterministic": True, "seed": 3, "seed2": 4}
+    first = raw_ops.FractionalMaxPool(x, [1.0, 1.5, 1.5, 1.0], **seeds)
+    kept = [field.copy() for field in first]
+    for field in first:
+        field[...] = 0
+    for again, right in zip(raw_ops.FractionalMaxPool(x, [1.0, 1.5, 1.5, 1.0], **seeds), kept, strict=True):
+        np.testing.assert_array_equal(again, right)
+    other = raw_ops.FractionalMaxPool(x, [1.0, 1.5, 1.5, 1.0], overlapping=True, **seeds)
+    assert not np.array_equal(other.output, kept[0])
+
+
 def test_deterministic_false_draws_afresh() -> None:
     x = np.zeros((1, 40, 40, 1), np.float32)
     drawn = {tuple(raw_ops.FractionalAvgPool(x, [1.0, 1.5, 1.5, 1.0]).row_pooling_sequence.tolist()) for _ in range(6)}

@@ -110,16 +110,21 @@ def fractional_windows(
     channel = layout.index("C")
     axes = tuple(k for k in range(1, 4) if k != channel)
     sizes = [shape[axis] for axis in axes]
-    names = ["row_pooling_sequence", "col_pooling_sequence"]
     if op.windows == "ratios":
-        rows = _drawn(op, shape, axes, values["pooling_ratio"], attributes)
-    else:
-        rows = [_sequence(op, name, values[name]) for name in names]
-    if op.windows == "ratios" or sum(row.size for row in rows) > 4096:  # drawn tables do not recur, long ones are large
-        table = fractional_table(op.name, names, sizes, rows, attributes["overlapping"])
+        ratios, seeds = _checked_draw(op, shape, axes, values["pooling_ratio"], attributes)
+        draw = (op.name, tuple(sizes), ratios, seeds, attributes["pseudo_random"], attributes["overlapping"])
+        # What is drawn from fresh seeds does not recur; long tables are large.
+        remembered = attributes["deterministic"] and sum(sizes) <= 4096
+        return (_drawn_table if remembered else _drawn_table.__wrapped__)(*draw), axes, channel
+    rows = [_sequence(op, name, values[name]) for name in _SEQUENCES]
+    if sum(row.size for row in rows) > 4096:
+        table = fractional_table(op.name, _SEQUENCES, sizes, rows, attributes["overlapping"])
     else:
         table = _known_table(op.name, tuple(sizes), tuple(row.tobytes() for row in rows), attributes["overlapping"])
     return table, axes, channel
+
+
+_SEQUENCES = ("row_pooling_sequence", "col_pooling_sequence")
 
 
 def _sequence(op: Op, name: str, value: Any) -> npt.NDArray[np.int64]:
@@ -129,13 +134,22 @@ def _sequence(op: Op, name: str, value: Any) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def _known_table(op: str, sizes: tuple[int, ...], rows: tuple[bytes, ...], overlapping: bool) -> WindowTable:
-    names = ["row_pooling_sequence", "col_pooling_sequence"]
-    return fractional_table(op, names, sizes, [np.frombuffer(row, np.int64) for row in rows], overlapping)
+    return fractional_table(op, _SEQUENCES, sizes, [np.frombuffer(row, np.int64) for row in rows], overlapping)
 
 
-def _drawn(
+@lru_cache(maxsize=256)
+def _drawn_table(
+    op: str, sizes: tuple[int, ...], ratios: tuple[float, ...], seeds: tuple[int, int], pseudo_random: bool,
+    overlapping: bool,
+) -> WindowTable:  # fmt: skip
+    rows = sequences.tensorflow(sizes, ratios, *seeds, pseudo_random=pseudo_random)
+    return fractional_table(op, _SEQUENCES, sizes, rows, overlapping)
+
+
+def _checked_draw(
     op: Op, shape: tuple[int, ...], axes: tuple[int, ...], given: Any, attributes: Mapping[str, Any]
-) -> list[npt.NDArray[np.int64]]:
+) -> tuple[tuple[float, ...], tuple[int, int]]:
+    """The ratios of the pooled axes and the seeds to draw from."""
     ratios = _ratios(op, given)
     for axis in range(4):
         if axis not in axes and ratios[axis] != 1:
@@ -152,15 +166,7 @@ def _drawn(
                 op.name, "seed", (seed, seed2), "is not used unless deterministic=True; set that, or leave both 0"
             )
         seed, seed2 = sequences.random_seeds()
-    return list(
-        sequences.tensorflow(
-            [shape[axis] for axis in axes],
-            [ratios[axis] for axis in axes],
-            seed,
-            seed2,
-            pseudo_random=attributes["pseudo_random"],
-        )
-    )
+    return tuple(ratios[axis] for axis in axes), (seed, seed2)
 
 
 def _ratios(op: Op, given: Any) -> list[float]:

@@ -207,7 +207,7 @@ class Average : AveragePlan {
             const int64_t row_pitch = width_.sources() * inner_;
             const DirectRow<S, A> row{source_at(rooms, from, rooms.columns.first), height_.sources() * row_pitch, row_pitch, inner_,
                                       from.depths.size(), from.heights.size(), rooms.inner.size(), rooms.runs.spans, box.size(),
-                                      rooms.factors};
+                                      rooms.factors, rooms.rows};
             average_directly(row, slot);
         }
     }

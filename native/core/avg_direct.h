@@ -12,14 +12,18 @@ struct DirectRow {
     const Span* spans;
     int64_t count;
     const A* divisors;
+    A* so_far;  // room for a run of sums
 };
+
+inline constexpr int64_t kFewColumns = 3;  // of a window, that are read by turns
 
 // slot(i) <- the average of window i, of integers the sum; how many planes and rows there are may be known to the compiler.
 template <class S, class A, class Planes, class Rows, class Slot>
 POOLGRAD_NOINLINE void average_directly(const DirectRow<S, A>& job, Planes planes, Rows rows, const Slot& slot) {
     constexpr bool integers = std::is_integral_v<A>;
     constexpr int lanes = kLanes<A>, many = 4 * lanes;
-    const int64_t plane_pitch = job.plane_pitch, row_pitch = job.row_pitch, pitch = job.pitch, run = job.run;
+    const int64_t plane_pitch = job.plane_pitch, row_pitch = job.row_pitch, pitch = job.pitch, run = job.run, whole = run / many * many;
+    A* const so_far = job.so_far;
     for (int64_t i = 0; i < job.count; ++i) {
         const S* source = job.source + job.spans[i].first * pitch;
         const int64_t columns = job.spans[i].count;
@@ -29,10 +33,13 @@ POOLGRAD_NOINLINE void average_directly(const DirectRow<S, A>& job, Planes plane
         A reciprocal{};
         if constexpr (!integers)
             if (multiplies = is_power_of_two(divisor); multiplies) reciprocal = A(1) / divisor;
-        const auto part = [&](auto registers, int64_t at) POOLGRAD_LAMBDA {
+        // Four registers at a time; many long runs column by column: of so many at once the CPU foresees none.
+        const bool by_columns = columns > kFewColumns && run * int64_t(sizeof(S)) > 512;
+        // Adds some columns to what is there so far of the registers from `at` on.
+        const auto part = [&](auto registers, int64_t at, Range xs) POOLGRAD_LAMBDA {
             using Cells = Registers<A, registers()>;
             const auto read = [&](const S* term) POOLGRAD_LAMBDA {
-                fetch_next_page(term, registers() * lanes);
+                if (!by_columns) fetch_next_page(term, registers() * lanes);
                 return Cells::read(term);
             };
             const auto column = [&](int64_t x) POOLGRAD_LAMBDA {
@@ -46,18 +53,22 @@ POOLGRAD_NOINLINE void average_directly(const DirectRow<S, A>& job, Planes plane
                 for (int64_t y = 1; y < rows; ++y) sum = sum + row(y);
                 return sum;
             };
-            auto total = column(0);
-            for (int64_t x = 1; x < columns; ++x) total = total + column(x);
-            if constexpr (integers)
+            auto total = column(xs.first);
+            if (xs.first) total = Cells::read(so_far + at) + total;
+            for (int64_t x = xs.first + 1; x < xs.last; ++x) total = total + column(x);
+            if (xs.last < columns)
+                total.write(so_far + at);
+            else if constexpr (integers)
                 total.write(to + at);
             else if (multiplies)
                 (total * reciprocal).write(to + at);
             else
                 (total / divisor).write(to + at);
         };
-        int64_t at = 0;
-        for (; at + many <= run; at += many) part(Constant<4>(), at);
-        for (; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes));
+        for (int64_t x = 0; by_columns && x < columns; ++x)
+            for (int64_t at = 0; at < whole; at += many) part(Constant<4>(), at, {x, x + 1});
+        for (int64_t at = 0; !by_columns && at < whole; at += many) part(Constant<4>(), at, {0, columns});
+        for (int64_t at = whole; at < run; at += lanes) part(Constant<1>(), std::min(at, run - lanes), {0, columns});
     }
 }
 template <class S, class A, class Slot>

@@ -7,7 +7,8 @@ template <class S, class V, class C, bool coded>
 class Direct {
   public:
     Direct(const MaxCall& call, const MaxSpace& space, const Way<S, V>& way)
-        : source_(static_cast<const S*>(call.source)), space_(space), sign_(call, Type<S>()), way_(way) {
+        : source_(static_cast<const S*>(call.source)), space_(space), sign_(call, Type<S>()), way_(way),
+          by_runs_(way.apart && sign_.mask == 0 && way.run * int64_t(sizeof(S)) >= 512) {
         if (const Rule* rule = space.width.rule()) whole_last_ = (rule->input_size + rule->before - rule->window) / rule->stride + 1;
     }
 
@@ -116,6 +117,8 @@ class Direct {
         constexpr int lanes = kLanes<V>;
         const Turn<V> sign = sign_;
         const int count = terms.count;
+        if constexpr (!coded && !careful)
+            if (by_runs_ && count > kByTurns) return fold_runs(from, terms, run, values, odd);
         const auto fold = [&](auto size, auto registers, int64_t at) POOLGRAD_LAMBDA {
             const auto term = [&](int t) POOLGRAD_LAMBDA {
                 const S* place = from + terms.at[t] + at;
@@ -158,6 +161,19 @@ class Direct {
         return !odd.seen();
     }
 
+    // Values that need no turn, of windows that share nothing, one long run after the other: of so many at once the CPU foresees none.
+    POOLGRAD_INLINE void fold_runs(const S* from, const Terms& terms, int64_t run, S* values, Odd<V>& odd) const {
+        for (int t = 1; t < terms.count; ++t) {
+            const S *before = t == 1 ? from : values, *term = from + terms.at[t];
+            each_column<V>(run, [&](auto lanes_of, int64_t at) POOLGRAD_LAMBDA {
+                constexpr int lanes = decltype(lanes_of)::value;
+                const auto best = load<V, lanes>(before + at), x = load<V, lanes>(term + at);
+                if constexpr (std::is_floating_point_v<V>) odd.template note<lanes>(unordered<V, lanes>(x, best));
+                store<V, lanes>(values + at, larger<V, lanes>(x, best));
+            });
+        }
+    }
+
     // The lists for the longest windows and for others are kept.
     POOLGRAD_INLINE const Terms& listed(Rooms& rooms, int64_t deep, int64_t high, int64_t wide, int64_t pitch) const {
         Terms& terms = rooms.terms[(high == space_.height.longest_window()) * 2 + (wide == space_.width.longest_window())];
@@ -188,6 +204,8 @@ class Direct {
     const MaxSpace& space_;
     const Turn<V> sign_;
     const Way<S, V> way_;
+    const bool by_runs_;
+    static constexpr int kByTurns = 9;  // elements of a window that are read by turns
     int64_t whole_last_ = 0;  // behind the last window of width that is not clipped at its end
 };
 

@@ -139,7 +139,7 @@ class Average : AveragePlan {
 
     // Destination rows of some neighbouring heights in the planes of one group.
     void emit(Rooms& rooms, Writer<T>& writer, const Box& box, int64_t outer, const Groups& depths, int plane, const Groups& heights) const {
-        const bool at_once = across_ == Across::blocks || across_ == Across::direct || ((back_ || three_) && depth_trivial_);
+        const bool at_once = across_ == Across::blocks || across_ == Across::direct || back_ || (three_ && depth_trivial_);
         const bool reduced = (!depth_trivial_ || !height_trivial_) && !at_once;
         const bool nothing = depths.all.empty() || heights.all.empty() || rooms.columns.empty();
         if (reduced && !nothing) reduce(rooms, outer, depths, plane, heights, rooms.columns);
@@ -216,7 +216,8 @@ class Average : AveragePlan {
     template <class Slot>
     void runs(Rooms& rooms, const Source& from, Range box, Divisor divisor, bool joined, const Slot& slot) const {
         make_divisors(rooms, box, divisor);
-        if (back_ || three_) return threes(rooms, from, box, slot(0));
+        if (back_) return back(rooms, from, box, slot(0));
+        if (three_) return threes(rooms, from, box, slot(0));
         if constexpr (!gradient && !integers)
             if (rooms.runs.beside) {
                 T* to = slot(0);
@@ -227,6 +228,18 @@ class Average : AveragePlan {
             rooms.runs.sum(PitchRows<S>{source_at(rooms, from, rooms.columns.first), inner_}, box.size(), joined, slot);
         else
             rooms.runs.sum(PitchRows<A>{from.row, rooms.inner.size()}, box.size(), joined, slot);
+    }
+    // The gradient of windows of 3 by 2, over all axes at once.
+    void back(const Rooms& rooms, const Source& from, Range box, T* to) const {
+        if constexpr (gradient) {
+            const int64_t pitch = width_.sources() * inner_;
+            const S* first = source_at(rooms, from, rooms.columns.first);
+            BackRows<A, S> rows{{first, first + pitch}, height_.sources() * pitch, {}, {}};
+            fill_weights<A>(height_, from.heights.first, from.heights.size(), rows.height_weights);
+            fill_weights<A>(depth_, from.depths.first, from.depths.size(), rows.depth_weights);
+            sum_back(ThreeColumns<A>{rooms.columns, inner_, rooms.factors}, rows, depth_trivial_ ? 0 : from.depths.size(), from.heights.size(),
+                     rule_, box, to);
+        }
     }
     // Windows of 3.
     void threes(const Rooms& rooms, const Source& from, Range box, T* to) const {

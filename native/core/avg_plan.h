@@ -29,8 +29,9 @@ struct AveragePlan : Sides {
     void plan(Tiling& tiling) {
         const bool both = !depth_trivial_ && !height_trivial_;
         const bool direct = !gradient_ && inner_ >= 2 * lanes_ && inner_ <= kDirectRun && is_direct();
-        ring_rows_ = both && !direct ? std::min(height_.together(kTogether), kBlock) : 0;
-        planes_ = both && ring_rows_ <= 32 && !apart() ? kTogether : 1;
+        back_ = is_back();
+        ring_rows_ = both && !direct && !back_ ? std::min(height_.together(kTogether), kBlock) : 0;
+        planes_ = ring_rows_ && ring_rows_ <= 32 && !apart() ? kTogether : 1;
         // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
         // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
         const int64_t most = std::clamp<int64_t>((256 << 10) / std::max<int64_t>(1, ring_rows_ * planes_), 1024, 16384);
@@ -39,13 +40,12 @@ struct AveragePlan : Sides {
         // Long windows of one channel are summed side by side: of a long row, few are left.
         const int64_t least = !gradient_ && inner_ == 1 && width_.longest() > kLongWindow ? most : 4096;
         columns_ = std::max<int64_t>(1, std::min(most, std::max(least, 6 * width_.longest() * run_)) / run_);
-        const bool line = run_ == inner_ && inner_ < 16 && fits_line();
+        const bool line = run_ == inner_ && inner_ < kLineRun && fits_line();
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
         if (direct) across_ = Across::direct;
         shifted_ = !integers_ && across_ == Across::line && rule_.stride == 1;
         const bool by_three = !integers_ && across_ == Across::runs && regular_ && run_ == inner_ && inner_ >= lanes_ && rule_.window == 3 &&
                               (!gradient_ || is_covered());
-        back_ = gradient_ && by_three && rule_.stride == 2 && height_.longest() <= 2;
         three_ = by_three && (rule_.stride == 1 || (!gradient_ && rule_.stride == 2)) && height_.longest() <= 3;
         if (!gradient_ && long_windows() && across_ == Across::runs && in_place()) columns_ = kLongRow;
         int64_t across = across_ == Across::blocks ? 1 : std::min(fitting_tile(width_, columns_), columns_);
@@ -70,7 +70,7 @@ struct AveragePlan : Sides {
     const bool regular_;  // width has a rule
     Across across_ = Across::runs;
     bool shifted_ = false;   // lines with stride 1
-    bool back_ = false;      // a gradient of windows of 3 by 2, inner long
+    bool back_ = false;      // a gradient of windows of 3 by 2, inner long, over all axes at once
     bool three_ = false;     // windows of 3 by 1, forward also by 2, inner long
     int planes_ = 1;         // destination planes made together
     int64_t ring_rows_ = 0;  // of sums over depth, for each of these; 0 when depth or height has nothing to sum
@@ -80,10 +80,16 @@ struct AveragePlan : Sides {
   private:
     static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // rows of windows apart, terms of others
     static constexpr int64_t kDirectRun = 2048;  // inner elements: so few are not cut, as a rest could be less than a register
+    static constexpr int64_t kLineRun = 16;      // inner elements: of fewer, rows are summed as a whole
     static constexpr int64_t kLongWindow = 32;   // elements; longer ones are summed side by side
     static constexpr int64_t kLongRow = 32768;   // columns of a box then, which needs no room for them
     static constexpr int64_t kBeside = 16;       // windows that are summed so, of any type
 
+    // Whether it is a gradient of windows of 3 by 2 whose inputs have at most two outputs along every axis.
+    bool is_back() const {
+        return gradient_ && regular_ && rule_.window == 3 && rule_.stride == 2 && depth_.longest() <= 2 && height_.longest() <= 2 &&
+               inner_ >= kLineRun && inner_ <= kDirectRun && is_covered();
+    }
     // Whether a row can be summed as a whole.
     bool fits_line() const {
         if (!regular_) return false;

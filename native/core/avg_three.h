@@ -12,11 +12,20 @@ struct ThreeColumns {
     const A* factors;
 };
 
+// The rows of the source that make a row of results: some of a height each and, where depth has something to sum, those behind them in the
+// next plane; and their weights along both.
+template <class A, class From>
+struct BackRows {
+    const From* rows[2];
+    int64_t plane_pitch;
+    A height_weights[2], depth_weights[2];
+};
+
 // The gradient of windows of 3 by 2: every column of the source is read once, four registers of it, and makes an input that lies in
-// two windows and one that lies in one. Columns are sums of one or two rows. `first` is the first result, counted from where the first
-// window begins.
-template <int rows, class A, class From, class T>
-POOLGRAD_NOINLINE void back_runs(const ThreeColumns<A>& columns, const From* const* from, const A* weights, int64_t first, int64_t count, T* to) {
+// two windows and one that lies in one. Columns are sums of one or two rows, each of one or two planes (0: depth has nothing to sum). `first`
+// is the first result, counted from where the first window begins.
+template <int planes, int rows, class A, class From, class T>
+POOLGRAD_NOINLINE void back_runs(const ThreeColumns<A>& columns, const BackRows<A, From>& from, int64_t first, int64_t count, T* to) {
     constexpr int lanes = kLanes<A>;
     const int64_t run = columns.run, group = first / 2, lead = first % 2;
     const auto part = [&](auto registers, int64_t at) POOLGRAD_LAMBDA {
@@ -29,8 +38,15 @@ POOLGRAD_NOINLINE void back_runs(const ThreeColumns<A>& columns, const From* con
                     now[u] = spread<A, lanes>(A(-0.0));
                     continue;
                 }
-                auto sum = load<A, lanes>(from[0] + element + u * lanes) * weights[0];
-                if constexpr (rows == 2) sum = sum + load<A, lanes>(from[1] + element + u * lanes) * weights[1];
+                const auto row = [&](int y) POOLGRAD_LAMBDA {
+                    const From* term = from.rows[y] + element + u * lanes;
+                    auto sum = load<A, lanes>(term);
+                    if constexpr (planes > 0) sum = sum * from.depth_weights[0];
+                    if constexpr (planes > 1) sum = sum + load<A, lanes>(term + from.plane_pitch) * from.depth_weights[1];
+                    return sum * from.height_weights[y];
+                };
+                auto sum = row(0);
+                if constexpr (rows == 2) sum = sum + row(1);
                 now[u] = sum * columns.factors[q - columns.range.first];
             }
         };
@@ -108,10 +124,23 @@ template <bool gradient, int rows, class A, class From, class T>
 void sum_threes(const ThreeColumns<A>& columns, const From* const* from, const A* weights, int64_t ahead, const Rule& rule, Range box, T* to) {
     const int64_t first = gradient ? box.first + rule.before - 2 : box.first * rule.stride - rule.before;
     if (rule.stride == 1) return three_runs<gradient, rows, 1>(columns, from, weights, ahead, first, box.size(), to);
-    if constexpr (!gradient)
-        three_runs<gradient, rows, 2>(columns, from, weights, ahead, first, box.size(), to);
-    else if constexpr (rows <= 2)
-        back_runs<rows>(columns, from, weights, box.first + rule.before, box.size(), to);
+    if constexpr (!gradient) three_runs<gradient, rows, 2>(columns, from, weights, ahead, first, box.size(), to);
+}
+// The same of a gradient of windows of 3 by 2.
+template <class A, class From, class T>
+void sum_back(const ThreeColumns<A>& columns, const BackRows<A, From>& from, int64_t planes, int64_t rows, const Rule& rule, Range box, T* to) {
+    const auto make = [&](auto some_planes) {
+        if (rows == 1)
+            back_runs<some_planes(), 1>(columns, from, box.first + rule.before, box.size(), to);
+        else
+            back_runs<some_planes(), 2>(columns, from, box.first + rule.before, box.size(), to);
+    };
+    if (planes == 0)
+        make(Constant<0>());
+    else if (planes == 1)
+        make(Constant<1>());
+    else
+        make(Constant<2>());
 }
 
 }  // namespace poolgrad::POOLGRAD_ISA

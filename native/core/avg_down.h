@@ -38,7 +38,7 @@ class DownSums {
     DownSums(const AveragePlan& plan, Arena& arena, int64_t row_size, Range inner)
         : plan_(plan), row_size_(row_size), inner_(inner),
           ring_(arena.take<A>((plan.apart() ? 1 : plan.ring_rows_ * plan.planes_) * row_size)),
-          block_row_(plan.apart() ? arena.take<A>(row_size) : nullptr) {}
+          block_row_(std::max(plan.depth_.longest(), plan.height_.longest()) > kBlock ? arena.take<A>(row_size) : nullptr) {}
 
     // To be called when other planes or columns follow: no row of the ring is made.
     void restart() { ring_last_ = 0; }
@@ -77,7 +77,7 @@ class DownSums {
         if constexpr (gradient)
             if (factors) return sum_spans<gradient>(rows, weights, spans, groups.count, length, scaled);
         if constexpr (!gradient)
-            if (groups.count == 1 && spans[0].count > 24) return sum_span<gradient, true>(rows, weights, spans[0], length, sinks[0]);
+            if (groups.count == 1 && spans[0].count > kManyRows) return sum_in_turn(rows, spans[0].count, length, to[0] + at);
         sum_spans<gradient>(rows, weights, spans, groups.count, length, sinks);
     }
 
@@ -98,8 +98,16 @@ class DownSums {
         for (int64_t first = 0; first < groups.all.size(); first += kBlock) {
             const int64_t count = std::min(kBlock, groups.all.size() - first);
             fill_weights<A>(side, groups.all.first + first, count, weights);
-            for (int64_t i = 0; i < pieces; ++i)
-                add_block<gradient>(PitchRows<S>{base + first * pitch + i * inner, pitch}, weights, count, length, to[0] + i * run, first != 0);
+            for (int64_t i = 0; i < pieces; ++i) {
+                const PitchRows<S> rows{base + first * pitch + i * inner, pitch};
+                A* const sums = to[0] + i * run;
+                if (gradient || count <= kManyRows) {
+                    add_block<gradient>(rows, weights, count, length, sums, first != 0);
+                    continue;
+                }
+                sum_in_turn(rows, count, length, first ? block_row_ : sums);
+                if (first) sum_rows<false>(PitchRows<A>{block_row_, 0}, weights, 1, length, AddSink<A>{sums});
+            }
         }
         if (factors) scale_row(to[0], factors, length);
     }
@@ -144,6 +152,8 @@ class DownSums {
         }
         if (factors) scale_row(to, factors, length);
     }
+
+    static constexpr int64_t kManyRows = 24;  // that the CPU does not foresee by turns
 
     const AveragePlan& plan_;
     const int64_t row_size_;

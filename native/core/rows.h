@@ -70,7 +70,7 @@ struct Span {
 // four sums take 18 loads in place of 60. Every sum is a chain of its own in ascending order; it starts from -0.0, to which adding
 // the first term is the same as assigning it.
 // `stepped`: spans of one length >= 3, each a row further than the one before: only the rows that all share are counted at run time.
-template <int sums, int unroll, int lanes, bool weighted, bool ahead = false, bool stepped = false, class A, class Rows, class Sink>
+template <int sums, int unroll, int lanes, bool weighted, bool stepped = false, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span* spans, int64_t at, const Sink* sinks) {
     Vector<A, lanes> sum[sums][unroll];
     for (int j = 0; j < sums; ++j)
@@ -79,9 +79,7 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
     const auto add = [&](auto low, auto high, int32_t begin, int32_t end) POOLGRAD_LAMBDA {
         for (int32_t i = begin; i < end; ++i) {
             const auto* row = rows(i) + at;
-            if constexpr (Rows::far && !ahead) fetch_next_page(row, unroll * lanes);
-            if constexpr (ahead)  // of more rows than the CPU follows by itself: what the next but one call reads
-                for (int u = 0; u < unroll * lanes; u += 64 / int(sizeof(*row))) __builtin_prefetch(row + 2 * unroll * lanes + u, 0, 2);
+            if constexpr (Rows::far) fetch_next_page(row, unroll * lanes);
             for (int u = 0; u < unroll; ++u) {
                 auto term = load<A, lanes>(row + u * lanes);
                 if constexpr (weighted) term = term * weights[i];
@@ -130,16 +128,36 @@ POOLGRAD_INLINE void sum_columns(const Rows& rows, const A* weights, const Span*
 }
 
 // sink <- the sum of the span's 1 to kBlock rows, element by element.
-template <bool weighted, bool ahead = false, class A, class Rows, class Sink>
+template <bool weighted, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_span(const Rows& rows, const A* weights, Span span, int64_t length, const Sink& sink) {
     constexpr int lanes = kLanes<A>;
     int64_t at = 0;
-    for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted, ahead>(rows, weights, &span, at, &sink);
+    for (; at + 4 * lanes <= length; at += 4 * lanes) sum_columns<1, 4, lanes, weighted>(rows, weights, &span, at, &sink);
     for (; at + lanes <= length; at += lanes) sum_columns<1, 1, lanes, weighted>(rows, weights, &span, at, &sink);
     if (at == length) return;
     if (Sink::again && length >= lanes)  // the last register overlaps the one before
         return sum_columns<1, 1, lanes, weighted>(rows, weights, &span, length - lanes, &sink);
     for (; at < length; ++at) sum_columns<1, 1, 1, weighted>(rows, weights, &span, at, &sink);
+}
+// to <- the sum of many rows, some at a time as they lie in memory: of so many by turns the CPU foresees none.
+template <class A, class Rows>
+POOLGRAD_NOINLINE void sum_in_turn(const Rows& rows, int64_t count, int64_t length, A* to) {
+    const auto add = [&](auto some, int64_t first) POOLGRAD_LAMBDA {
+        std::decay_t<decltype(rows(0))> from[some()];
+        for (int i = 0; i < some(); ++i) from[i] = rows(first + i);
+        const auto columns = [&](auto lanes, int64_t at) POOLGRAD_LAMBDA {
+            auto sum = load<A, lanes()>(from[0] + at);
+            if (first) sum = load<A, lanes()>(to + at) + sum;
+            for (int i = 1; i < some(); ++i) sum = sum + load<A, lanes()>(from[i] + at);
+            store<A, lanes()>(to + at, sum);
+        };
+        int64_t at = 0;
+        for (; at + kLanes<A> <= length; at += kLanes<A>) columns(Constant<kLanes<A>>(), at);
+        for (; at < length; ++at) columns(Constant<1>(), at);
+    };
+    int64_t first = 0;
+    for (; first + 4 <= count; first += 4) add(Constant<4>(), first);
+    for (; first < count; ++first) add(Constant<1>(), first);
 }
 template <bool weighted, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_rows(const Rows& rows, const A* weights, int64_t count, int64_t length, const Sink& sink) {
@@ -160,7 +178,7 @@ POOLGRAD_INLINE void sum_spans(const Rows& rows, const A* weights, const Span* s
         bool stepped = spans[0].count >= 3;
         for (int j = 1; j < kTogether; ++j) stepped = stepped && spans[j].first == spans[0].first + j && spans[j].count == spans[0].count;
         for (; stepped && at + 2 * lanes <= length; at += 2 * lanes)
-            sum_columns<kTogether, 2, lanes, weighted, false, true>(rows, weights, spans, at, sinks);
+            sum_columns<kTogether, 2, lanes, weighted, true>(rows, weights, spans, at, sinks);
     }
     for (; at + 2 * lanes <= length; at += 2 * lanes)
         sum_columns<kTogether, 2, lanes, weighted>(rows, weights, spans, at, sinks);

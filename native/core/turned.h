@@ -4,18 +4,29 @@
 
 namespace poolgrad::POOLGRAD_ISA {
 
-// to[c][r] = from[r][c] of as many rows as a register has elements and as many columns as its parts of 16 bytes have.
+// A register of parts of 16 bytes, from one place each.
 template <class Raw>
-POOLGRAD_INLINE void turn_block(Raw* to, int64_t to_pitch, const Raw* from, int64_t from_pitch) {
+POOLGRAD_INLINE Vector<Raw, kLanes<Raw>> load_parts(const Raw* first, const Raw* second) {
+#ifdef POOLGRAD_AVX2
+    const auto raw = [](const Raw* from) POOLGRAD_LAMBDA { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
+    return bit_copy<Vector<Raw, kLanes<Raw>>>(_mm256_inserti128_si256(_mm256_castsi128_si256(raw(first)), raw(second), 1));
+#else
+    (void)second;
+    return load<Raw, kLanes<Raw>>(first);
+#endif
+}
+
+// to[c][r] = from[r][c] of as many rows as a register has elements and some times as many columns as its parts of 16 bytes have.
+template <class Raw>
+POOLGRAD_INLINE void turn_blocks(Raw* to, int64_t to_pitch, const Raw* from, int64_t from_pitch, int64_t count) {
     constexpr int lanes = kLanes<Raw>, part = kPart<Raw>;
-    Vector<Raw, lanes> rows[part];
-    for (int i = 0; i < part; ++i) {
-        Vector<Raw, part> pieces[kParts<Raw>];
-        for (int p = 0; p < kParts<Raw>; ++p) pieces[p] = load<Raw, part>(from + (p * part + i) * from_pitch);
-        rows[i] = join_parts<Raw>(pieces, std::make_index_sequence<std::size_t(lanes)>());
+    const Raw* second = from + (kParts<Raw> - 1) * part * from_pitch;
+    for (; count > 0; --count, from += part, second += part, to += part * to_pitch) {
+        Vector<Raw, lanes> rows[part];
+        for (int i = 0; i < part; ++i) rows[i] = load_parts<Raw>(from + i * from_pitch, second + i * from_pitch);
+        transpose_parts<Raw>(rows);
+        for (int i = 0; i < part; ++i) store<Raw, lanes>(to + i * to_pitch, rows[i]);
     }
-    transpose_parts<Raw>(rows);
-    for (int i = 0; i < part; ++i) store<Raw, lanes>(to + i * to_pitch, rows[i]);
 }
 
 // to[c][r] = from[r][c], lines of the cache by lines: each is read and written as a whole. The last blocks overlap those before.
@@ -27,17 +38,21 @@ POOLGRAD_NOINLINE void turn(Raw* to, int64_t to_pitch, const Raw* from, int64_t 
             for (int64_t c = 0; c < columns; ++c) to[c * to_pitch + r] = from[r * from_pitch + c];
         return;
     }
-    // The CPU does not foresee so many rows: of short ones the next lines of all, of others those further on.
+    // The CPU does not foresee so many rows: of short ones the next lines of all, of others those further on, in the end those of the next.
     const bool short_rows = from_pitch <= 4 * line;
+    constexpr int64_t ahead = 8 * line;
     for (int64_t r = 0; r < rows; r += line)
         for (int64_t c = 0; c < columns; c += line) {
-            const Raw* next = short_rows ? from + (r + line) * from_pitch + c * line : from + r * from_pitch + c + 4 * line;
+            const Raw* next = short_rows            ? from + (r + line) * from_pitch + c * line
+                              : c + ahead < columns ? from + r * from_pitch + c + ahead
+                                                    : from + (r + line) * from_pitch + c + ahead - columns;
             for (int64_t i = 0; i < line; ++i) __builtin_prefetch(next + i * (short_rows ? line : from_pitch));
-            for (int64_t i = r; i < std::min(r + line, rows); i += high)
-                for (int64_t j = c; j < std::min(c + line, columns); j += wide) {
-                    const int64_t y = std::min(i, rows - high), x = std::min(j, columns - wide);
-                    turn_block(to + x * to_pitch + y, to_pitch, from + y * from_pitch + x, from_pitch);
-                }
+            const int64_t count = std::min(line, columns - c), last = columns - wide;
+            for (int64_t i = r; i < std::min(r + line, rows); i += high) {
+                const int64_t y = std::min(i, rows - high);
+                turn_blocks(to + c * to_pitch + y, to_pitch, from + y * from_pitch + c, from_pitch, count / wide);
+                if (count % wide) turn_blocks(to + last * to_pitch + y, to_pitch, from + y * from_pitch + last, from_pitch, 1);
+            }
         }
 }
 
@@ -184,7 +199,7 @@ class Turning {
                 if (streams)
                     stream_copy(to, values, length, true);
                 else
-                    std::memcpy(to, values, std::size_t(length) * sizeof(Raw));
+                    copy_row(to, values, length);
             };
             for (int64_t p = 0; p < all; p += kTogether) {
                 const int64_t together = std::min(kTogether, all - p);

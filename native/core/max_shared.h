@@ -25,13 +25,13 @@ struct Shared {
     }
     Range all() const { return {windows[0].first, windows[kCount - 1].last}; }
 
-    // put(at, i, the first maximum of window i) for the registers of a row of at least one: of read(at, element), from which join(one, later
-    // one) chooses. A cell that is read in turn begins as first(at, element), and next(at, element, it) is the one that follows.
-    template <class V, class Read, class First, class Next, class Join, class Put>
+    // put(at, i, the first maximum of window i) for cells of so many elements of a row of at least one: of read(at, element), from which
+    // join(one, later one) chooses. A cell that is read in turn begins as first(at, element), and next(at, element, it) is the one that follows.
+    template <int elements, class Read, class First, class Next, class Join, class Put>
     POOLGRAD_INLINE void fold(int64_t length, const Read& read, const First& first, const Next& next, const Join& join,
                               const Put& put) const {
-        for (int64_t place = 0; place < length; place += kLanes<V>) {
-            const int64_t at = std::min(place, length - kLanes<V>);
+        for (int64_t place = 0; place < length; place += elements) {
+            const int64_t at = std::min(place, length - elements);
             auto cell = first(at, windows[kCount - 1].first);
             auto common = cell.found;
             for (int64_t y = windows[kCount - 1].first + 1; y < windows[0].last; ++y)
@@ -41,13 +41,31 @@ struct Shared {
                 [&](int i, const auto& best) POOLGRAD_LAMBDA { put(at, i, best); });
         }
     }
-    template <class V, class Read, class Join, class Put>
-    POOLGRAD_INLINE void fold(int64_t length, const Read& read, const Join& join, const Put& put) const {
-        using Cell = decltype(read(int64_t(0), int64_t(0)));
-        struct Alone {
-            Cell found;
+    // The same of value(at, element) without codes, two registers at a time where a row has them.
+    template <class V, class Value, class Put>
+    POOLGRAD_INLINE void fold_values(int64_t length, const Value& value, const Put& put) const {
+        constexpr int lanes = kLanes<V>;
+        struct Both {
+            Vector<V, lanes> first, second;
         };
-        fold<V>(
+        if (length >= 2 * lanes)
+            fold_cells<2 * lanes>(
+                length, [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return Both{value(at, y), value(at + lanes, y)}; },
+                [](const Both& best, const Both& x) POOLGRAD_LAMBDA {
+                    return Both{larger<V, lanes>(x.first, best.first), larger<V, lanes>(x.second, best.second)};
+                },
+                [&](int64_t at, int i, const Both& best) POOLGRAD_LAMBDA { put(at, i, best.first), put(at + lanes, i, best.second); });
+        else
+            fold_cells<lanes>(
+                length, value, [](Vector<V, lanes> best, Vector<V, lanes> x) POOLGRAD_LAMBDA { return larger<V, lanes>(x, best); }, put);
+    }
+    // The same of cells that do not depend on the one before.
+    template <int elements, class Read, class Join, class Put>
+    POOLGRAD_INLINE void fold_cells(int64_t length, const Read& read, const Join& join, const Put& put) const {
+        struct Alone {
+            decltype(read(int64_t(0), int64_t(0))) found;
+        };
+        fold<elements>(
             length, read, [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return Alone{read(at, y)}; },
             [&](int64_t at, int64_t y, const Alone&) POOLGRAD_LAMBDA { return Alone{read(at, y)}; }, join, put);
     }
@@ -77,7 +95,7 @@ POOLGRAD_INLINE void fold_shared(const Shared& shared, int64_t length, V* values
                                  const Code& code, const Wins& wins) {
     constexpr int lanes = kLanes<V>;
     if constexpr (coded)
-        shared.template fold<V>(
+        shared.template fold_cells<lanes>(
             length,
             [&](int64_t at, int64_t y) POOLGRAD_LAMBDA {
                 return Coded<V, C>{value(at, y), code(at, y) + spread<C, lanes>(C(C(y) * step))};
@@ -91,9 +109,8 @@ POOLGRAD_INLINE void fold_shared(const Shared& shared, int64_t length, V* values
                 store<C, lanes>(codes + i * pitch + at, best.codes - spread<C, lanes>(C(C(shared.windows[i].first) * step)));
             });
     else
-        shared.template fold<V>(
-            length, value, [](Vector<V, lanes> best, Vector<V, lanes> x) POOLGRAD_LAMBDA { return larger<V, lanes>(x, best); },
-            [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { store<V, lanes>(values + i * pitch + at, best); });
+        shared.template fold_values<V>(
+            length, value, [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { store<V, lanes>(values + i * pitch + at, best); });
 }
 
 // The same of rows without NaN whose codes ascend: put(at, i, values, codes).
@@ -110,7 +127,7 @@ POOLGRAD_INLINE void fold_in_order(const Shared shared, int64_t length, C step, 
         const auto cell = [&](int64_t at, int64_t y, Vector<C, lanes> its_base) POOLGRAD_LAMBDA {
             return Cell{{value(at, y), code(at, y) + its_base}, its_base};
         };
-        shared.template fold<V>(
+        shared.template fold<lanes>(
             length, [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return cell(at, y, base(y)).found; },
             [&](int64_t at, int64_t y) POOLGRAD_LAMBDA { return cell(at, y, base(y)); },
             [&](int64_t at, int64_t y, const Cell& before) POOLGRAD_LAMBDA { return cell(at, y, before.base + one); },
@@ -121,9 +138,8 @@ POOLGRAD_INLINE void fold_in_order(const Shared shared, int64_t length, C step, 
                 put(at, i, best.values, best.codes - base(shared.windows[i].first));
             });
     } else {
-        shared.template fold<V>(
-            length, value, [](Vector<V, lanes> best, Vector<V, lanes> x) POOLGRAD_LAMBDA { return larger<V, lanes>(x, best); },
-            [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { put(at, i, best, Vector<C, lanes>{}); });
+        shared.template fold_values<V>(
+            length, value, [&](int64_t at, int i, Vector<V, lanes> best) POOLGRAD_LAMBDA { put(at, i, best, Vector<C, lanes>{}); });
     }
 }
 

@@ -112,7 +112,11 @@ class SmallWindows : Sides {
             const bool all_follow = planes_follow && box.depth.size() == depth_.destinations(), streaming = rooms.staging;
             const Range heights = box.height;
             const Rule* down_rule = height_.axis->rule();
-            const int64_t skips = !gradient && down_rule && down_rule->stride > down_rule->window ? 16 * down_rule->stride * wide : 0;
+            // Where rows are left out, which the CPU does not foresee, those 16 windows on are fetched; with what lies between, if that is short.
+            const bool leaves_out = !gradient && down_rule && down_rule->stride > down_rule->window && down_rule->stride <= 64;
+            const bool short_gap = leaves_out && (down_rule->stride - down_rule->window) * wide * int64_t(sizeof(S)) <= 1024;
+            const int64_t skips = leaves_out ? 16 * down_rule->stride * wide : 0;
+            const int64_t fetched = leaves_out ? (short_gap ? down_rule->stride : down_rule->window) * wide : 0;
             const Range columns = width_.range(box.width);
             const bool fetches = !skips && high > 1 && fetches_rows(wide * int64_t(sizeof(S)), gradient ? 1 : stride);
             const int64_t ahead = !fetches ? 0 : gradient || !down_rule ? 2 : std::max<int64_t>(4, 2 * down_rule->stride);  // rows
@@ -167,8 +171,7 @@ class SmallWindows : Sides {
                     }
                     const A *depth_weights = along_depth.weights, *height_weights = along_height.weights;
                     const auto make_row = [=, &reader](auto rows, auto planes, const S* from, S* to) POOLGRAD_LAMBDA {
-                        for (int64_t next = 0; skips && next < wide; next += 64 / int64_t(sizeof(S)))  // the CPU does not foresee what is left out
-                            __builtin_prefetch(from + skips + next);
+                        fetch(from + skips, fetched);
                         for (int64_t z = 0; z < planes; ++z) {
                             const S* first = from + z * plane_pitch + columns.first;
                             for (int64_t y = rows; y < rows + ahead; ++y) fetch(first + y * row_pitch, columns.size());

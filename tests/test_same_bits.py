@@ -247,6 +247,45 @@ def test_long_windows_of_one_channel(kind: str) -> None:
                 assert_same_bits(alone, right[..., channel], f"{w}")
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("sizes", "window", "channels"),
+    [
+        ((26, 5), (25, 2), 17),
+        ((300, 4), (300, 4), 20),
+        ((600, 9), (530, 3), 5),
+        ((281, 12, 2), (281, 3, 2), 64),  # a ring of rows that lie side by side
+        ((300, 257, 2), (281, 257, 2), 1),  # too many rows for a ring
+        ((40, 30, 3), (33, 29, 3), 24),
+    ],
+)
+def test_windows_of_many_rows(kind: str, sizes: tuple[int, ...], window: tuple[int, ...], channels: int) -> None:
+    """Many rows are added as they lie in memory, more than 256 in blocks."""
+    axes = tuple(range(1, 1 + len(sizes)))
+    x = random_values(np.random.default_rng(8), (2, *sizes, channels), reference.dtype(kind))
+    windows = [reference.sliding(n, k, 1, "VALID") for n, k in zip(sizes, window, strict=True)]
+    right = reference.avg_pool_bits(x, windows, 1)
+    for workers in (1, 2):
+        assert_same_bits(pg.avg_pool(x, pg.sliding(sizes, window, 1), axes=axes, workers=workers), right)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("sizes", [(9, 14), (1, 9, 8), (6, 7, 9), (5, 1, 6)])
+def test_gradients_of_three_by_two_with_many_channels(kind: str, sizes: tuple[int, ...]) -> None:
+    """Runs of 16 to 2048 elements are summed over all axes at once."""
+    rng = np.random.default_rng(9)
+    for padding, longest, channels in itertools.product(("SAME", "VALID"), (1, 3), (15, 16, 21, 64)):
+        window = (*(min(longest, n) for n in sizes[:-1]), 3)
+        stride = tuple(min(2, k) for k in window)
+        w = pg.sliding(sizes, window, stride, padding)
+        windows = [reference.sliding(*axis, padding) for axis in zip(sizes, window, stride, strict=True)]
+        grad = random_values(rng, (2, *w.output_size, channels), reference.dtype(kind), special=True)
+        right = reference.avg_pool_grad_bits(grad, windows, 1, sizes)
+        axes = tuple(range(1, 1 + len(sizes)))
+        for workers in (1, 2):
+            assert_same_bits(pg.avg_pool_grad(grad, w, axes=axes, workers=workers), right, f"{w}, {channels} channels")
+
+
 @pytest.mark.parametrize("kind", DTYPES)
 def test_any_number_of_channels(kind: str) -> None:
     """Short runs of channels and long ones are computed in different ways."""

@@ -38,7 +38,8 @@ class DownSums {
     DownSums(const AveragePlan& plan, Arena& arena, int64_t row_size, Range inner)
         : plan_(plan), row_size_(row_size), inner_(inner),
           ring_(arena.take<A>((plan.apart() ? 1 : plan.ring_rows_ * plan.planes_) * row_size)),
-          block_row_(std::max(plan.depth_.longest(), plan.height_.longest()) > kBlock ? arena.take<A>(row_size) : nullptr) {}
+          block_row_(plan.apart() ? arena.take<A>(row_size) : nullptr),
+          turn_row_(!gradient && std::max(plan.depth_.longest(), plan.height_.longest()) > kBlock ? arena.take<A>(row_size) : nullptr) {}
 
     // To be called when other planes or columns follow: no row of the ring is made.
     void restart() { ring_last_ = 0; }
@@ -99,14 +100,18 @@ class DownSums {
             const int64_t count = std::min(kBlock, groups.all.size() - first);
             fill_weights<A>(side, groups.all.first + first, count, weights);
             for (int64_t i = 0; i < pieces; ++i) {
-                const PitchRows<S> rows{base + first * pitch + i * inner, pitch};
+                const S* rows = base + first * pitch + i * inner;
                 A* const sums = to[0] + i * run;
                 if (gradient || count <= kManyRows) {
-                    add_block<gradient>(rows, weights, count, length, sums, first != 0);
+                    add_block<gradient>(PitchRows<S>{rows, pitch}, weights, count, length, sums, first != 0);
                     continue;
                 }
-                sum_in_turn(rows, count, length, first ? block_row_ : sums);
-                if (first) sum_rows<false>(PitchRows<A>{block_row_, 0}, weights, 1, length, AddSink<A>{sums});
+                // There is room for one row of sums; several may lie side by side.
+                for (int64_t at = 0; at < length; at += row_size_) {
+                    const int64_t part = std::min(row_size_, length - at);
+                    sum_in_turn(PitchRows<S>{rows + at, pitch}, count, part, first ? turn_row_ : sums + at);
+                    if (first) sum_rows<false>(PitchRows<A>{turn_row_, 0}, weights, 1, part, AddSink<A>{sums + at});
+                }
             }
         }
         if (factors) scale_row(to[0], factors, length);
@@ -158,7 +163,7 @@ class DownSums {
     const AveragePlan& plan_;
     const int64_t row_size_;
     const Range inner_;
-    A *const ring_, *const block_row_;
+    A *const ring_, *const block_row_, *const turn_row_;  // turn_row_: of a further block that is summed in turn
     int64_t ring_last_ = 0;  // rows of the ring are made up to this height
 };
 

@@ -337,7 +337,7 @@ ODD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: pg.winners_to_indices(np.zeros((1, 2, 2, 1), "u1"), TABLE, np.array(["torch", "torch"]), data_format="NHWC"), ValueError, "winners_to_indices: style=array(['torch', 'torch'], dtype='<U5') is not known; use 'tensorflow' or 'torch'"),
     (lambda: pg.winners_to_indices(np.zeros((1, 2, 2, 1), "u1"), TABLE, data_format="NHWC", include_batch=np.ones(2)), TypeError, "winners_to_indices: include_batch=array([1., 1.]) is not a bool; use True or False"),
     (lambda: pg.max_pool(IMAGE, TABLE, data_format="NHWC", return_winners=np.ones(2)), TypeError, "max_pool: return_winners=array([1., 1.]) is not a bool; use True or False"),
-    (lambda: pg.sliding(4, {2}), TypeError, "sliding: window={2} is not a sequence of integers; give a list such as [1, 2, 2, 1]"),
+    (lambda: pg.sliding(4, {2}), TypeError, "sliding: window={2} is not a sequence of integers; give an integer, or a list of one for each pooled axis"),
 ]  # fmt: skip
 
 

@@ -255,7 +255,8 @@ HOLES = (
         (
             lambda: presets.torch(8, 2.5),  # type: ignore[arg-type]
             TypeError,
-            "presets.torch: kernel_size=2.5 is not a sequence of integers; give a list such as [1, 2, 2, 1]",
+            "presets.torch: kernel_size=2.5 is not a sequence of integers; "
+            "give an integer, or a list of one for each pooled axis",
         ),
         (
             lambda: presets.torch(2**40, 3),

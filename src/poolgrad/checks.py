@@ -35,15 +35,17 @@ def integer(op: str, argument: str, value: object, *, least: int = -LARGEST, mos
     return number
 
 
-def integers(op: str, argument: str, value: object, *, least: int = -LARGEST) -> tuple[int, ...]:
-    """``value``, a sequence or one-dimensional array of integers, as a tuple of ints."""
+def integers(
+    op: str, argument: str, value: object, *, least: int = -LARGEST, wanted: str = "a list such as [1, 2, 2, 1]"
+) -> tuple[int, ...]:
+    """``value``, a sequence or one-dimensional array of integers, as a tuple of ints; ``wanted`` says what to give."""
     if isinstance(value, np.ndarray):
         if value.ndim != 1 or not (value.dtype.kind in "iu" or value.size == 0):
             raise bad_type(op, argument, value, "is not a one-dimensional array of integers")
         return tuple(integer(op, argument, number, least=least) for number in value.tolist())
     unordered = isinstance(value, (str, bytes, dict, set, frozenset))
     if unordered or not (hasattr(value, "__iter__") and hasattr(value, "__len__")):  # an iterator is read only once
-        raise bad_type(op, argument, value, "is not a sequence of integers; give a list such as [1, 2, 2, 1]")
+        raise bad_type(op, argument, value, f"is not a sequence of integers; give {wanted}")
     return tuple(integer(op, f"{argument}[{i}]", number, least=least) for i, number in enumerate(value))
 
 
@@ -95,7 +97,7 @@ def axis_sizes(op: str, argument: str, value: object, count: int | None, least: 
     """One integer for each of ``count`` axes; None leaves it to ``value`` how many there are."""
     if hasattr(value, "__index__") and not (isinstance(value, np.ndarray) and value.ndim):
         return (integer(op, argument, value, least=least),) * (count or 1)
-    numbers = integers(op, argument, value, least=least)
+    numbers = integers(op, argument, value, least=least, wanted="an integer, or a list of one for each pooled axis")
     if count is None and not 1 <= len(numbers) <= 3:
         raise bad_value(op, argument, value, f"has {len(numbers)} entries; one to three axes can be pooled")
     if count is not None and len(numbers) != count:

@@ -42,6 +42,9 @@ LARGE = {
     "small planes": ((7, 8), 3, 1, "SAME", 40),
     "rows alike": ((44, 46), 2, 2, "SAME", 9),
     "whole planes": ((7, 30), (7, 30), 1, "VALID", 40),
+    "large tiles": ((37, 43), 7, 7, "VALID", 24),
+    "tiles of volumes": ((17, 18, 20), 4, 4, "VALID", 40),
+    "large volumes": ((25, 40, 41), 3, 2, "VALID", 16),
 }
 
 
@@ -194,6 +197,43 @@ def test_planes_turned(name: str, covered: bool, kind: str) -> None:
     for i in (0, 15, 16, planes - 1):
         alone = everything(x[i], grad[i], w, tuple(range(len(sizes))))
         compare([result[i] for result in together], alone, f"plane {i}")
+
+
+#: Regular windows in short rows, which are turned too; some inputs, and whole strips, have no window.
+#: Sizes, windows, strides, planes.
+SHORT_ROWS = {
+    "gaps": ((60, 9, 21), (4, 2, 5), (7, 4, 4), 40),
+    "rest": ((41, 41, 28), (3, 3, 3), (2, 2, 2), 20),
+    "one column": ((12, 8, 8), (5, 5, 5), (5, 3, 5), 33),
+    "deep": ((24, 24, 13), (5, 1, 3), (1, 1, 3), 40),
+    "strips of nothing": ((300, 40, 6), (2, 4, 4), (200, 3, 3), 48),
+    "plane": ((31, 39), (5, 4), (3, 3), 50),
+    "tiny": ((5, 7), (2, 2), (2, 2), 100),
+    "row": ((1, 30), (1, 3), (1, 3), 200),
+}
+
+
+@pytest.mark.parametrize("name", SHORT_ROWS)
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int32", "uint8"])
+def test_short_rows_turned(name: str, kind: str) -> None:
+    sizes, window, stride, planes = SHORT_ROWS[name]
+    w = pg.sliding(sizes, window, stride)
+    rng = np.random.default_rng([5, *map(ord, name)])
+    x, grad = (random_values(rng, (planes, *n), reference.dtype(kind), special=True) for n in (sizes, w.output_size))
+    axes = tuple(range(1, 1 + len(sizes)))
+
+    def from_input(x: Any, grad: Any) -> Any:
+        op, layout = (pg.raw_ops.MaxPoolGrad, "NCHW") if len(sizes) == 2 else (pg.raw_ops.MaxPool3DGrad, "NCDHW")
+        y = pg.max_pool(x, w, axes=axes)
+        return op(x[None], y[None], grad[None], [1, 1, *window], [1, 1, *stride], "VALID", data_format=layout)[0]
+
+    together = everything(x, grad, w, axes, workers=2)
+    raw = from_input(x, grad) if kind not in ("int32", "uint8") or len(sizes) == 2 else None
+    for i in (0, 15, 16, planes - 1):
+        alone = everything(x[i], grad[i], w, tuple(range(len(sizes))))
+        compare([result[i] for result in together], alone, f"plane {i}")
+        if raw is not None:
+            assert_same_bits(raw[i], from_input(x[i : i + 1], grad[i : i + 1])[0], f"plane {i}, from the input")
 
 
 def test_the_first_wrong_winner_of_planes_turned() -> None:

@@ -20,7 +20,7 @@ struct AveragePlan : Sides {
 
     // Whether planes are faster turned: rows that are irregular or fill few registers.
     bool turns() const {
-        if (!can_turn(call_.layout) || width_.sources() == 1) return false;
+        if (!can_turn(call_.layout)) return false;
         const int64_t widest = std::max(width_.sources(), width_.destinations());
         return !regular_ || (!integers_ && !(fits_line() && widest >= 64));
     }

@@ -139,12 +139,24 @@ void mean_pool(const AverageCall& call) {
 
 #else
 
-// Whether planes are faster turned: irregular rows are, but for maxima alone of longer ones; and short rows with large windows.
+// Whether maxima stay in registers (max_slide.h) as long as rows are; small integers need longer ones.
+static bool slides(const MaxCall& call, const Rule& width) {
+    const int64_t lanes = kVectorBytes / std::max<int64_t>(4, item_size(call.kind));
+    return is_small_window(width.stride, width.window) && 2 * width.output_size >= lanes &&
+           call.layout.axes[0]->longest_window() * call.layout.axes[1]->longest_window() <= kSlideRows;
+}
+// Whether planes are faster turned: irregular rows are, but for maxima alone of longer ones; and short rows, whose windows cost more in
+// bookkeeping than in comparisons, the longer the fewer arrays are turned and the smaller planes are. Saved winners are scattered.
 static bool turns(const MaxCall& call) {
     if (!can_turn(call.layout)) return false;
     const Axis& width = *call.layout.axes[2];
-    if (!width.rule()) return call.winners || call.grad || width.input_size() < 64;
-    return call.source && width.output_size() < 32 && width.rule()->stride == 1 && width.rule()->window > 4;
+    const Rule* rule = width.rule();
+    if (!rule) return call.winners || call.grad || width.input_size() < 64;
+    if (!call.source) return false;
+    if (rule->stride == 1 && rule->window > 4 && width.output_size() < 32) return true;
+    if (slides(call, *rule)) return width.input_size() < 8;
+    const bool volumes = call.layout.axes[0]->input_size() > 1;
+    return width.input_size() < (call.grad ? (volumes ? 12 : 24) : (volumes ? 24 : 40));
 }
 
 // Calls function(S) for the kind: unsigned integers as signed ones of their size.

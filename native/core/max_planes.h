@@ -8,7 +8,8 @@ class MaxPlanes {
     using Winners = WinnerRows<S, V, C>;
     using A = MaxSum<S, V, C>;
     static constexpr int64_t kCached = 32 << 10;                         // elements of a plane that stays in the second cache
-    static constexpr int64_t kOutputs = 4096;                             // of a plane, or of planes that are searched together
+    static constexpr int64_t kOutputs = 4096;                             // of planes that are searched together, or of one as large as may be
+    static constexpr int64_t kFewOutputs = 256 << 10;                     // elements of a plane that is larger, and may have up to kCached outputs
     static constexpr int64_t kTogether = 4, kTogetherInputs = 16 << 10;  // planes at once, and how large
 
   public:
@@ -16,7 +17,7 @@ class MaxPlanes {
     static bool usable(const Winners& winners, const MaxBoxes& boxes) {
         const MaxSpace& space = winners.space();
         return space.inner == 1 && space.input_at(1, 0, 0, 0) <= 1 << 20 && winners.decode().codes() &&
-               space.output_at(1, 0, 0, 0) <= (space.input_at(1, 0, 0, 0) <= kCached ? kCached : kOutputs) &&
+               space.output_at(1, 0, 0, 0) <= (space.input_at(1, 0, 0, 0) <= kFewOutputs ? kCached : kOutputs) &&
                (!winners.from_input() || boxes.found >= space.output_at(1, 0, 0, 0));
     }
 
@@ -72,17 +73,27 @@ class MaxPlanes {
             const Offset offset = decode_(uint64_t(code));
             offsets_[code] = int32_t(offset.depth * plane + offset.height * row + offset.width);
         }
+        // Most rows are the one before, further on.
+        const int64_t columns = space_.width.output_size();
+        uint32_t* const codes = decode_.small() ? masks_ : lengths_;
+        std::array<int64_t, 3> before{};  // where the row before began, and how many depths and heights its windows have
         int64_t at = 0;
         for (int64_t d = 0; d < space_.depth.output_size(); ++d)
-            for (int64_t h = 0; h < space_.height.output_size(); ++h)
-                for (int64_t w = 0; w < space_.width.output_size(); ++w, ++at) {
-                    const Range z = space_.depth.window(d), y = space_.height.window(h), x = space_.width.window(w);
-                    starts_[at] = int32_t(z.first * plane + y.first * row + x.first);
-                    if (decode_.small())
-                        masks_[at] = decode_.mask(z.size(), y.size(), x.size());
-                    else
-                        lengths_[at] = Decoder::pack_lengths(z.size(), y.size(), x.size());
+            for (int64_t h = 0; h < space_.height.output_size(); ++h, at += columns) {
+                const Range z = space_.depth.window(d), y = space_.height.window(h);
+                const std::array<int64_t, 3> here{z.first * plane + y.first * row, z.size(), y.size()};
+                if (here[1] == before[1] && here[2] == before[2]) {
+                    const int32_t further = int32_t(here[0] - before[0]);
+                    for (int64_t w = at; w < at + columns; ++w) starts_[w] = starts_[w - columns] + further, codes[w] = codes[w - columns];
+                } else {
+                    for (int64_t w = 0; w < columns; ++w) {
+                        const Range x = space_.width.window(w);
+                        starts_[at + w] = int32_t(here[0] + x.first);
+                        codes[at + w] = decode_.small() ? decode_.mask(here[1], here[2], x.size()) : Decoder::pack_lengths(here[1], here[2], x.size());
+                    }
                 }
+                before = here;
+            }
         return arena.used();
     }
 

@@ -80,21 +80,11 @@ class Turning {
         for (const Turned& array : arrays) bytes += array.data ? elements[array.output] * double(array.bytes) : 0;
         plane_ = {int64_t(elements[0]), int64_t(elements[1])}, slice_ = {plane_[0] / axis.input_size(), plane_[1] / axis.output_size()};
         traffic_ = int64_t(double(layout.outer) * bytes);
-        const double whole = double(kCached) / bytes;  // planes that fit uncut
         const int64_t most = std::max<int64_t>(16, divide_up(layout.outer, 2 * workers) / 16 * 16);
-        const bool covered = !gradient || is_covered(axis);
-        for (int64_t wanted = std::clamp(int64_t(whole), int64_t(64), kMostPlanes); wanted >= 32; wanted /= 2) {
-            const int64_t planes = std::min(wanted / 16 * 16, most);
-            const bool cut = double(planes) > whole;
-            const double rows = double(axis.input_size()) * whole / double(planes);
-            if (cut && (!covered || rows < 4 * double(axis.longest_window()))) continue;
-            planes_ = planes;
-            const int64_t steps = gradient ? axis.input_size() : axis.output_size();
-            const int64_t strips = cut ? int64_t(double(axis.input_size()) / rows) + 1 : 1;
-            for (int64_t i = 0; i < strips; ++i)
-                if (const Range written{steps * i / strips, steps * (i + 1) / strips}; !written.empty()) add(axis, written);
-            return;
-        }
+        const double fitting = double(kCached) / bytes;  // planes that fit uncut
+        for (int64_t wanted = std::clamp(int64_t(fitting), int64_t(64), kMostPlanes); wanted >= 16; wanted /= 2)
+            if (cut(axis, std::min(wanted / 16 * 16, most), fitting)) return;
+        cut(axis, 16, double(kSpilled) / bytes);  // in the third cache: rows one by one take longer still
     }
     // At once; 0 where they are too large.
     int64_t planes() const { return planes_; }
@@ -116,7 +106,7 @@ class Turning {
             for (std::size_t i = 0; i < count; ++i)
                 if (rooms.places[i] && !arrays_[i].written) take(arrays_[i], strip, box.outer, rooms.places[i]);
             try {
-                const int64_t found = run(group, rooms.places);
+                const int64_t found = strip.outputs.empty() ? -1 : run(group, rooms.places);
                 if (found >= 0) result.store(found, std::memory_order_relaxed);
             } catch (const std::bad_alloc&) {
                 failed.store(true, std::memory_order_relaxed);
@@ -129,7 +119,7 @@ class Turning {
     }
 
   private:
-    static constexpr int64_t kMostPlanes = 128, kCached = 768 << 10;
+    static constexpr int64_t kMostPlanes = 128, kCached = 768 << 10, kSpilled = 2 << 20;
     static constexpr int64_t kTogether = 16, kStretch = 1024;  // planes, and elements of each, that are given back together
     static constexpr int64_t kPitch = kStretch + 16;           // not a power of two, whose rows would fall into one set of the cache
 
@@ -139,10 +129,17 @@ class Turning {
         Range outputs, written;
     };
 
-    static bool is_covered(const Axis& axis) {
-        bool covered = true;
-        for (int64_t i = 0; covered && i < axis.input_size(); ++i) covered = !axis.cover(i).empty();
-        return covered;
+    // So many planes at once, in strips where fewer of them would fit; says no where too much of these would be done twice.
+    bool cut(const Axis& axis, int64_t planes, double fitting) {
+        const double rows = double(axis.input_size()) * fitting / double(planes);
+        const bool whole = double(planes) <= fitting;
+        if (!whole && rows < 4 * double(axis.longest_window())) return false;
+        planes_ = planes;
+        const int64_t steps = gradient_ ? axis.input_size() : axis.output_size();
+        const int64_t strips = whole ? 1 : int64_t(double(axis.input_size()) / rows) + 1;
+        for (int64_t i = 0; i < strips; ++i)
+            if (const Range written{steps * i / strips, steps * (i + 1) / strips}; !written.empty()) add(axis, written);
+        return true;
     }
     void add(const Axis& axis, Range written) {
         if (gradient_ && written.size() == axis.input_size()) {
@@ -187,8 +184,19 @@ class Turning {
     }
     // By way of `staging`, past the caches where the result is large.
     void give(const Turned& array, const Strip& strip, Range planes, const std::byte* scratch, std::byte* staging) const {
-        const int64_t plane = plane_[array.output], slice = slice_[array.output], elements = strip.written.size() * slice;
-        const int64_t before = (strip.written.first - (array.output ? strip.outputs.first : strip.part.start)) * slice;
+        const int64_t plane = plane_[array.output], slice = slice_[array.output];
+        const Range made = array.output ? strip.outputs : Range{strip.part.start, strip.part.stop};
+        // What no window reaches is 0.
+        Range given{std::max(strip.written.first, made.first), std::min(strip.written.last, made.last)};
+        if (given.empty()) given = {strip.written.first, strip.written.first};
+        const auto zero = [&](Range slices) {
+            for (int64_t p = planes.first; p < planes.last && !slices.empty(); ++p)
+                std::memset(static_cast<std::byte*>(const_cast<void*>(array.data)) + (p * plane + slices.first * slice) * array.bytes, 0,
+                            std::size_t(slices.size() * slice * array.bytes));
+        };
+        zero({strip.written.first, given.first}), zero({given.last, strip.written.last});
+        if (given.empty()) return;
+        const int64_t before = (given.first - made.first) * slice, elements = given.size() * slice;
         const bool streams = is_streamed(traffic_);
         with_raw(array.bytes, [&](auto raw) {
             using Raw = decltype(raw);
@@ -203,7 +211,7 @@ class Turning {
             };
             for (int64_t p = 0; p < all; p += kTogether) {
                 const int64_t together = std::min(kTogether, all - p);
-                Raw* to = static_cast<Raw*>(const_cast<void*>(array.data)) + (planes.first + p) * plane + strip.written.first * slice;
+                Raw* to = static_cast<Raw*>(const_cast<void*>(array.data)) + (planes.first + p) * plane + given.first * slice;
                 const bool follow = elements == plane && plane <= kStretch;  // planes lie one after the other
                 for (int64_t at = 0; at < elements; at += kStretch) {
                     const int64_t length = std::min(kStretch, elements - at), pitch = follow ? length : kPitch;

@@ -76,12 +76,14 @@ class MaxGradient {
                (rule->stride == 2 || rule->stride == 4) && rule->output_size >= least;
     }
     // Elements of a run that is gathered: that costs most for each run of the result, scattering for each element of the outputs, and more
-    // of floats that have to be converted. Runs of small integers that fill no register are slow to gather.
+    // of floats that have to be converted. Outputs whose windows do not overlap are dealt out, in an eighth of the time of other gathers. Runs
+    // of small integers that fill no register are slow to gather.
     int64_t least_run() const {
         constexpr bool small_integers = std::is_integral_v<S> && sizeof(S) <= 2;
-        if (apart_ && (!small_integers || call_.winner_bytes == 1)) return small_integers ? std::max(16, kLanes<LoneSum<S>>) : 16;
+        const bool dealt = apart_ && (!small_integers || call_.winner_bytes == 1);
+        if (dealt && sizeof(S) <= 2) return small_integers ? std::max(16, kLanes<LoneSum<S>>) : 16;
         constexpr double each = std::is_same_v<S, Bfloat> ? 32 : sizeof(S) <= 2 ? 16 : 12 * sizeof(S);
-        double inputs = 1, outputs = 1;
+        double inputs = dealt ? 0.125 : 1, outputs = 1;
         for (const Axis* axis : {&space_.depth, &space_.height, &space_.width})
             inputs *= double(axis->input_size()), outputs *= double(axis->output_size());
         return int64_t(std::clamp(each * inputs / std::max(1.0, outputs), small_integers ? 32.0 : 16.0, 1024.0));

@@ -7,9 +7,8 @@ template <class S, class V, class C>
 class MaxPlanes {
     using Winners = WinnerRows<S, V, C>;
     using A = MaxSum<S, V, C>;
-    static constexpr int64_t kCached = 32 << 10;                         // elements of a plane that stays in the second cache
-    static constexpr int64_t kOutputs = 4096;                             // of planes that are searched together, or of one as large as may be
-    static constexpr int64_t kFewOutputs = 256 << 10;                     // elements of a plane that is larger, and may have up to kCached outputs
+    static constexpr int64_t kCached = 256 << 10, kTables = 32 << 10;     // elements of a plane that stays in the second cache, its outputs
+    static constexpr int64_t kOutputs = 4096;                             // of larger planes, or of planes that are searched together
     static constexpr int64_t kTogether = 4, kTogetherInputs = 16 << 10;  // planes at once, and how large
 
   public:
@@ -17,7 +16,7 @@ class MaxPlanes {
     static bool usable(const Winners& winners, const MaxBoxes& boxes) {
         const MaxSpace& space = winners.space();
         return space.inner == 1 && space.input_at(1, 0, 0, 0) <= 1 << 20 && winners.decode().codes() &&
-               space.output_at(1, 0, 0, 0) <= (space.input_at(1, 0, 0, 0) <= kFewOutputs ? kCached : kOutputs) &&
+               space.output_at(1, 0, 0, 0) <= (space.input_at(1, 0, 0, 0) <= kCached ? kTables : kOutputs) &&
                (!winners.from_input() || boxes.found >= space.output_at(1, 0, 0, 0));
     }
 
@@ -89,7 +88,8 @@ class MaxPlanes {
                     for (int64_t w = 0; w < columns; ++w) {
                         const Range x = space_.width.window(w);
                         starts_[at + w] = int32_t(here[0] + x.first);
-                        codes[at + w] = decode_.small() ? decode_.mask(here[1], here[2], x.size()) : Decoder::pack_lengths(here[1], here[2], x.size());
+                        codes[at + w] = decode_.small() ? decode_.mask(here[1], here[2], x.size())
+                                                        : Decoder::pack_lengths(here[1], here[2], x.size());
                     }
                 }
                 before = here;

@@ -50,7 +50,7 @@ class Average : AveragePlan {
     // What a box works on, and a worker's scratch for it.
     struct Rooms {
         Rooms(const Average& job, std::byte* base, Range box_inner)
-            : arena(base), inner(box_inner), row_size(job.in_place() && job.long_windows() ? 0 : job.columns_ * job.run_),
+            : arena(base), inner(box_inner), row_size(job.row_size()),
               down(job, arena, row_size, inner) {
             const int64_t tile = job.tile_, run = job.run_;
             const bool is_line = job.across_ == Across::line;
@@ -74,8 +74,14 @@ class Average : AveragePlan {
         Line<A, T, gradient> line;
         Runs<A, gradient> runs;
     };
-    // Elements of the buffer for results: two rows at least, so that one leaves while whole lines are kept together.
-    int64_t staging_size() const { return tile_ * run_ + 512 / int64_t(sizeof(T)); }
+    // Elements of a row of sums: direct ones have only a run of them.
+    int64_t row_size() const { return in_place() && long_windows() ? 0 : across_ == Across::direct ? run_ : columns_ * run_; }
+    // Elements of the buffer for results: a row and some lines, so that whole lines are kept together; direct ones come run by run.
+    int64_t staging_size() const {
+        const int64_t row = across_ == Across::direct ? std::min(tile_ * run_, std::max(run_, kStaged)) : tile_ * run_;
+        return row + 512 / int64_t(sizeof(T));
+    }
+    static constexpr int64_t kStaged = 1024;  // elements of runs that are stored at once
 
     void compute(const Box& box, std::byte* scratch) const {
         Rooms rooms(*this, scratch, box.inner);

@@ -32,17 +32,19 @@ struct AveragePlan : Sides {
         back_ = is_back();
         ring_rows_ = both && !direct && !back_ ? std::min(height_.together(kTogether), kBlock) : 0;
         planes_ = ring_rows_ && ring_rows_ <= 32 && !apart() ? kTogether : 1;
-        // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, within
-        // 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
+        // Elements of one row of sums: 4096, or as many as keep the columns that neighbouring boxes both sum below a sixth, or of few
+        // rows, which come from memory, a whole one, within 16384 (64 KiB of floats) and the ring of rows within 2 MiB of doubles.
         const int64_t most = std::clamp<int64_t>((256 << 10) / std::max<int64_t>(1, ring_rows_ * planes_), 1024, 16384);
         const int64_t block = std::min(width_.longest(), kBlock);
         run_ = direct || inner_ * block <= most ? inner_ : std::min(inner_, std::max<int64_t>(64, most / block / 16 * 16));
         // Long windows of one channel are summed side by side: of a long row, few are left.
-        const int64_t least = !gradient_ && inner_ == 1 && width_.longest() > kLongWindow ? most : 4096;
+        const bool beside = !gradient_ && inner_ == 1 && width_.longest() > kLongWindow;
+        const bool few_rows = !back_ && depth_.longest() * height_.longest() <= (gradient_ ? 2 : 3);
+        const int64_t least = beside || few_rows ? most : 4096;
         columns_ = std::max<int64_t>(1, std::min(most, std::max(least, 6 * width_.longest() * run_)) / run_);
         const bool line = run_ == inner_ && inner_ < kLineRun && fits_line();
         across_ = width_.longest() > columns_ ? Across::blocks : line ? Across::line : Across::runs;
-        if (direct) across_ = Across::direct;
+        if (direct) across_ = Across::direct, columns_ = std::max(columns_, kCached / (depth_.longest() * height_.longest() * run_ * stored_bytes_));
         shifted_ = !integers_ && across_ == Across::line && rule_.stride == 1;
         const bool by_three = !integers_ && across_ == Across::runs && regular_ && run_ == inner_ && inner_ >= lanes_ && rule_.window == 3 &&
                               (!gradient_ || is_covered());
@@ -80,6 +82,9 @@ struct AveragePlan : Sides {
   private:
     static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // rows of windows apart, terms of others
     static constexpr int64_t kDirectRun = 2048;  // inner elements: so few are not cut, as a rest could be less than a register
+    // Bytes of the rows of a box that is averaged directly. Whole rows are one run through memory: with few columns and all heights means of
+    // 2 x 2 took up to 1.7 times as long.
+    static constexpr int64_t kCached = 512 << 10;
     static constexpr int64_t kLineRun = 16;      // inner elements: of fewer, rows are summed as a whole
     static constexpr int64_t kLongWindow = 32;   // elements; longer ones are summed side by side
     static constexpr int64_t kLongRow = 32768;   // columns of a box then, which needs no room for them

@@ -80,7 +80,7 @@ struct AveragePlan : Sides {
     int64_t columns_ = 1;    // source columns of a box, at most
 
   private:
-    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // rows of windows apart, terms of others
+    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9, kDirectTerms = 64;  // rows of windows apart, terms of others
     static constexpr int64_t kDirectRun = 2048;  // inner elements: so few are not cut, as a rest could be less than a register
     // Bytes of the rows of a box that is averaged directly. Whole rows are one run through memory: with few columns and all heights means of
     // 2 x 2 took up to 1.7 times as long.
@@ -101,14 +101,15 @@ struct AveragePlan : Sides {
         const int64_t terms = gradient_ ? divide_up(rule_.window, rule_.stride) : rule_.window;
         return rule_.window <= rule_.input_size && terms <= kBlock && (gradient_ ? terms <= rule_.output_size : rule_.stride <= 64);
     }
-    // Whether windows are so small that sharing what they have in common is not worth it. Those of 3 have a way of their own.
+    // Whether windows are so small, or have so little in common, that sharing it is not worth it. Those of 3 have a way of their own.
     bool is_direct() const {
         bool apart = true;
         for (const Side& side : {depth_, height_, width_}) apart = apart && side.axis->longest_cover() == 1;
         const bool by_three = regular_ && rule_.window == 3 && rule_.stride <= 2;
-        const int64_t rows = depth_.longest() * height_.longest();
+        const int64_t rows = depth_.longest() * height_.longest(), terms = rows * width_.longest();
         if (apart) return rows <= kDirect && width_.longest() <= kBlock;
-        return rows * width_.longest() <= (by_three ? 0 : kDirectOverlapping);
+        if (terms <= (by_three ? 0 : kDirectOverlapping)) return true;
+        return inner_ >= 4 * lanes_ && terms <= kDirectTerms && double(terms) <= by_axes(*depth_.axis, *height_.axis, *width_.axis);
     }
 };
 

@@ -92,6 +92,16 @@ struct Side {
     }
 };
 
+// About how many elements are looked at for each output where windows are folded along one axis after the other: every row that they have in
+// common is folded once. Along an axis by 1, neighbours share most of what is left.
+inline double by_axes(const Axis& first, const Axis& second, const Axis& third) {
+    const auto step = [](const Axis& axis) {
+        return axis.rule() ? double(axis.rule()->stride) : double(axis.input_size()) / double(std::max<int64_t>(1, axis.output_size()));
+    };
+    const auto terms = [&](const Axis& axis) { return std::min(double(axis.longest_window()), step(axis) > 1 ? 0x1p60 : 2.0); };
+    return (terms(first) * step(second) + terms(second)) * step(third) + terms(third);
+}
+
 // The largest tile of destinations, all tiles alike, none of which reads more than `most` sources. At least 1.
 inline int64_t fitting_tile(const Side& side, int64_t most) {
     const int64_t count = side.destinations();

@@ -8,7 +8,7 @@ class Direct {
   public:
     Direct(const MaxCall& call, const MaxSpace& space, const Way<S, V>& way)
         : source_(static_cast<const S*>(call.source)), space_(space), sign_(call, Type<S>()), way_(way),
-          by_runs_(way.apart && sign_.mask == 0 && way.run * int64_t(sizeof(S)) >= 512) {
+          by_runs_(way.apart && sign_.mask == 0 && way.run * int64_t(sizeof(S)) >= 1024) {
         if (const Rule* rule = space.width.rule()) whole_last_ = (rule->input_size + rule->before - rule->window) / rule->stride + 1;
     }
 
@@ -205,7 +205,7 @@ class Direct {
     const Turn<V> sign_;
     const Way<S, V> way_;
     const bool by_runs_;
-    static constexpr int kByTurns = 9;  // elements of a window that are read by turns
+    static constexpr int kByTurns = 16;  // elements of a window that are read by turns
     int64_t whole_last_ = 0;  // behind the last window of width that is not clipped at its end
 };
 

@@ -6,7 +6,7 @@ namespace poolgrad::POOLGRAD_ISA {
 template <class S, class V>
 struct Way {
     static constexpr bool kBundles = std::is_same_v<S, V> && kWords<S, V>;  // compiled only where it needs no code of its own
-    static constexpr int64_t kDirect = 16, kDirectOverlapping = 9;  // elements of a window searched in one pass
+    static constexpr int64_t kDirect = 64, kDirectAnyway = 9;  // elements of a window searched in one pass
     static constexpr int64_t kColumns = 512, kBundle = 1024;  // source columns of planes side by side; of whole planes
     static constexpr int64_t kRoom = (8 << 10) / int64_t(sizeof(V));  // elements of a row
 
@@ -16,7 +16,7 @@ struct Way {
         const int64_t elements = space.depth.longest_window() * space.height.longest_window() * space.width.longest_window();
         // Longer rows had better stay rows, unless there is but one to begin and end with.
         const int64_t rows = space.depth.output_size() * space.height.output_size();
-        bundled = kBundles && bundles && space.inner == 1 && space.outer >= kPlanes<V> / 2 && elements <= kDirectOverlapping &&
+        bundled = kBundles && bundles && space.inner == 1 && space.outer >= kPlanes<V> / 2 && elements <= kDirectAnyway &&
                   std::max(space.input_at(1, 0, 0, 0), space.output_at(1, 0, 0, 0)) <= kBundle &&
                   (finder.slides() ? 2 * space.width.output_size() <= kLanes<V>
                                    : !lines || space.width.output_size() < 14 || (rows == 1 && rule && rule->stride > 1));
@@ -32,10 +32,12 @@ struct Way {
             tile = space.width.output_size();
         else if (side_by_side)
             tile = std::min(tile, fitting_tile(Side{&space.width, false}, kColumns));
-        // Windows that do not overlap share nothing, and of small ones it is not worth it: they are searched in one pass.
+        // Windows that do not overlap share nothing, and of small ones it is not worth it: they are searched in one pass, unless that
+        // looks at many more elements than going axis by axis, where every row that windows have in common is looked at once.
         const auto is_apart = [](const Axis& axis) { return axis.longest_cover() == 1; };
         apart = is_apart(space.depth) && is_apart(space.height) && is_apart(space.width);
-        direct = !kPlain<S, V> && !line && !side_by_side && elements <= (apart ? kDirect : kDirectOverlapping);
+        direct = !kPlain<S, V> && !line && !side_by_side && elements <= kDirect &&
+                 (elements <= kDirectAnyway || double(elements) <= 1.3 * by_axes(space.width, space.height, space.depth));
     }
 
     bool one_pass() const { return direct || bundled; }

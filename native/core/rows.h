@@ -164,11 +164,37 @@ POOLGRAD_INLINE void sum_rows(const Rows& rows, const A* weights, int64_t count,
     sum_span<weighted>(rows, weights, Span{0, int32_t(count)}, length, sink);
 }
 
+// The same of one or two rows, with weights, at least a register long. Which it is changes from span to span where an axis is irregular, and
+// asking would take longer than a term of -0.0.
+template <class A, class Rows, class Sink>
+POOLGRAD_INLINE void sum_pair(const Rows& rows, const A* weights, Span span, int64_t length, const Sink& sink) {
+    constexpr int lanes = kLanes<A>;
+    const auto *one = rows(span.first), *other = rows(span.last() - 1);
+    const A weight = weights[span.first], other_weight = weights[span.last() - 1];
+    const auto both = spread<A, lanes>(A(span.count)) > spread<A, lanes>(A(1));
+    const auto put = [&](int64_t at) POOLGRAD_LAMBDA {
+        const auto term = load<A, lanes>(other + at) * other_weight;
+        sink.template put<lanes>(at, load<A, lanes>(one + at) * weight + select<A, lanes>(both, term, spread<A, lanes>(A(-0.0))));
+    };
+    int64_t at = 0;
+    for (; at + 4 * lanes <= length; at += 4 * lanes) {
+        if constexpr (Rows::far) fetch_next_page(one + at, 4 * lanes), fetch_next_page(other + at, 4 * lanes);
+        for (int u = 0; u < 4; ++u) put(at + u * lanes);
+    }
+    for (; at < length; at += lanes) put(std::min(at, length - lanes));
+}
+
 // The same for 1 to kTogether spans, neither end decreasing.
 template <bool weighted, class A, class Rows, class Sink>
 POOLGRAD_INLINE void sum_spans(const Rows& rows, const A* weights, const Span* spans, int count, int64_t length, const Sink* sinks) {
     constexpr int lanes = kLanes<A>;
     static_assert(Sink::again);
+    if constexpr (weighted) {
+        bool pairs = length >= lanes;
+        for (int j = 0; j < count; ++j) pairs = pairs && spans[j].count <= 2;
+        for (int j = 0; pairs && j < count; ++j) sum_pair(rows, weights, spans[j], length, sinks[j]);
+        if (pairs) return;
+    }
     if (count < kTogether || spans[kTogether - 1].first > spans[0].last() || length < lanes) {
         for (int j = 0; j < count; ++j) sum_span<weighted>(rows, weights, spans[j], length, sinks[j]);
         return;

@@ -104,7 +104,7 @@ class MaxGradient {
             tile = {1, tiling.extent[1], tiling.extent[2], 1, std::min(space_.inner, most_run)};
             // Windows of long runs are searched once more for each box that they reach: rather some columns of these at once.
             const int64_t least = from_input && call_.winner_bytes == 1 && !apart_ ? 16 * space_.width.longest_cover() : 1;
-            tile[3] = std::clamp<int64_t>(std::max((picks_ ? 2048 : zipped_ ? 4096 : 8192) / tile[4], least), 1, tiling.extent[3]);
+            tile[3] = std::clamp<int64_t>(std::max((picks_ ? 2048 : zipped_ ? 4096 : 16384) / tile[4], least), 1, tiling.extent[3]);
         } else {
             // All of the space, rather than boxes that share outputs. Runs are long: 192 elements took a quarter of the time of 32.
             // Small floats are summed beside the result, in 1 MiB.

@@ -121,29 +121,36 @@ class SlidingMaxima {
     };
 
     // One row of windows in the order of memory: registers of them that all lie in the row, from the window starts.first on, the last one at
-    // starts.last. Window 0 begins at the index `first`, and its maximum goes to `to`.
+    // starts.last. Window 0 begins at the index `first`, and its maximum goes to `to`. `far`: rows come from memory.
     template <int stride, int window, class Rows, class Planes>
-    POOLGRAD_INLINE static void slide_along(const Slide<stride, window>& slide, Odd<V>& odd, int64_t first, Range starts, int64_t to, Rows rows,
-                                            Planes planes) {
+    POOLGRAD_INLINE static void slide_along(const Slide<stride, window>& slide, Odd<V>& odd, bool far, int64_t first, Range starts, int64_t to,
+                                            Rows rows, Planes planes) {
         Odd<V> noted;
-        for (int64_t at = starts.first; at < starts.last; at += lanes)
+        const auto put = [&](int64_t at) POOLGRAD_LAMBDA {
             slide.put(to + at, slide.window_of(noted, Whole(), first + at * stride, rows, planes));
-        const int64_t at = starts.last;
-        slide.put(to + at, slide.window_of(noted, Whole(), first + at * stride, rows, planes));
+        };
+        if (far)
+            for (int64_t at = starts.first; at < starts.last; at += lanes) {
+                const S* place = slide.array + first + at * stride;
+                for (int64_t z = 0; z < planes; ++z)
+                    for (int64_t y = Slide<stride, window>::overlap; y < rows; ++y)
+                        fetch_next_page(place + z * slide.plane + y * slide.wide, stride * lanes);
+                put(at);
+            }
+        else
+            for (int64_t at = starts.first; at < starts.last; at += lanes) put(at);
+        put(starts.last);
         odd.join(noted);
     }
-    // All rows so, while `ahead` more of the source are fetched. Of short rows what lies a page further on is, unless the CPU reads on by
-    // itself: where rows follow each other, and there is little to do for each.
+    // All rows so, while those of the source that lie `ahead` of a window's last are fetched.
     template <int stride, int window>
     POOLGRAD_NOINLINE void slide_all_along(const Rooms& rooms, Odd<V>& all, Range outers, Range depths, Range heights, int64_t start, Range starts,
-                                           int64_t count, int64_t ahead) const {
+                                           int64_t count, Range ahead) const {
         const Slide<stride, window> slide(*this, rooms);
         Odd<V> odd;
         int64_t to = 0;
         const int64_t wide = slide.wide, plane = slide.plane, reads = (count - 1) * stride + window;
-        const int64_t row_bytes = wide * int64_t(sizeof(S));
-        const bool work = row_bytes >= 384 && (coded || Slide<stride, window>::overlap > 0);
-        const bool short_rows = !ahead && row_bytes < 512 && (work || space_.depth.longest_window() > 1);
+        const bool far = is_far(space_.inputs() * int64_t(sizeof(S)));
         for (int64_t outer = outers.first; outer < outers.last; ++outer)
             for (int64_t d = depths.first; d < depths.last; ++d) {
                 const Range depth = space_.depth.window(d);
@@ -153,15 +160,14 @@ class SlidingMaxima {
                     const int64_t first = origin + height.first * wide, rows = height.size();
                     for (int64_t z = 0; z < planes; ++z) {
                         const S* row = slide.array + first + z * plane;
-                        for (int64_t y = rows; y < rows + ahead; ++y) fetch(row + y * wide, reads);
-                        for (int64_t y = Slide<stride, window>::overlap; short_rows && y < rows; ++y) fetch_next_page(row + y * wide, reads);
+                        for (int64_t y = rows + ahead.first; y < rows + ahead.last; ++y) fetch(row + y * wide, reads);
                     }
                     if (rows == window && planes == 1)
-                        slide_along(slide, odd, first, starts, to, Constant<window>(), Constant<1>());
+                        slide_along(slide, odd, far, first, starts, to, Constant<window>(), Constant<1>());
                     else if (window == 2 && rows == 2 && planes == 2)
-                        slide_along(slide, odd, first, starts, to, Constant<window>(), Constant<window>());
+                        slide_along(slide, odd, far, first, starts, to, Constant<window>(), Constant<window>());
                     else
-                        slide_along(slide, odd, first, starts, to, rows, planes);
+                        slide_along(slide, odd, far, first, starts, to, rows, planes);
                 }
             }
         all.join(odd);
@@ -242,9 +248,10 @@ class SlidingMaxima {
         int64_t whole_first = 0, whole_last = along ? count - lanes + 1 : 0;  // of where such registers begin
         while (whole_first < whole_last && way(whole_first) != Whole()) ++whole_first;
         while (whole_first < whole_last && way(whole_last - 1) != Whole()) --whole_last;
+        // Rows of windows that overlap are asked for twice: so much is done until they are read that they may be lost again.
+        const Range ahead = !fetches ? Range{0, 0} : overlap ? Range{0, std::max(4, 2 * stride)} : Range{2 * stride, 3 * stride};
         if (whole_first < whole_last)
-            slide_all_along<stride, window>(rooms, odd, outers, depths, heights, start, {whole_first, whole_last - 1}, count,
-                                            fetches ? std::max(4, 2 * stride) : 0);
+            slide_all_along<stride, window>(rooms, odd, outers, depths, heights, start, {whole_first, whole_last - 1}, count, ahead);
         for (int64_t done = 0; done < count; done += lanes) {
             const int64_t at = std::max<int64_t>(0, std::min(done, count - lanes)), column = start + at * stride;
             const int how = way(at);

@@ -262,6 +262,8 @@ class RowReader {
     static constexpr int64_t kMostBefore = 3;  // columns before a row: none of the small windows reaches further
 
   public:
+    static constexpr int64_t each = elements_each;  // of a column
+
     RowReader(int64_t size, int64_t start)
         : size_(size), start_(start), last_(divide_up(size - start, elements_each)),
           whole_{divide_up(std::max<int64_t>(0, -start), elements_each), (size - start) / elements_each}, first_(there(0)), rest_(there(last_ - 1)) {}

@@ -122,6 +122,8 @@ class SmallWindows : Sides {
             const int64_t ahead = !fetches ? 0 : gradient || !down_rule ? 2 : std::max<int64_t>(4, 2 * down_rule->stride);  // rows
             // Of short rows in several planes what lies a page further on is fetched: of one plane the CPU foresees the next rows.
             const bool short_rows = !gradient && !ahead && !skips && wide * int64_t(sizeof(S)) < 512 && depth_.longest() > 1;
+            const bool far = !skips && is_far(elements * int64_t(sizeof(S)));
+            const int64_t read_first = read.first;
             const int64_t most_alike = streaming ? std::max<int64_t>(1, kStaged / count) : heights.size();
             constexpr bool back = gradient && stride == 2;
             constexpr int step = back ? 2 * lanes : lanes;  // outputs made at once
@@ -193,6 +195,11 @@ class SmallWindows : Sides {
                             return total;
                         };
                         const auto column = [=, &reader](int64_t k, auto filled) POOLGRAD_LAMBDA {
+                            if constexpr (filled() && !gradient && !(window == 3 && stride == 2))  // of these it gains nothing
+                                if (far)
+                                    for (int z = 0; z < planes; ++z)
+                                        for (int y = window > stride ? window - stride : 0; y < rows; ++y)
+                                            fetch_next_page(from + z * plane_pitch + y * row_pitch + read_first + k * Reader::each, Reader::each);
                             const auto sum = reader.template column<filled()>(k, down);
                             if constexpr (gradient)
                                 return sum * load<A, lanes>(factors + k * lanes);

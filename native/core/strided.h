@@ -232,6 +232,9 @@ void lay_row(T* to, const T* const* rows, int64_t lead, int64_t count, int64_t s
 // plain stores are faster, up to twice.
 inline bool is_streamed(int64_t traffic) { return traffic >= 36 << 20; }
 
+// Whether a source of so many bytes comes from memory: one that may stay in the third cache is faster read without asking for it.
+inline bool is_far(int64_t bytes) { return bytes >= 24 << 20; }
+
 // Results on their way to memory. Plain: rows are written in place. Streaming: rows gather in a small buffer and leave it in whole
 // cache lines past the caches, which spares reading the destination first.
 template <class T>

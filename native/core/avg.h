@@ -29,8 +29,12 @@ class Average : AveragePlan {
             if (GlobalAverage<S, A> global(call_); global.usable()) return global.run(traffic);
         if constexpr (!integers)
             if (NarrowPlanes<S, A, gradient> narrow(call_); narrow.usable()) return narrow.run(traffic);
+        if constexpr (!gradient && !integers)
+            if (PartAverages<S, A> parts(call_); parts.usable(true)) return parts.run(traffic);
         if constexpr (!integers)
             if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic);
+        if constexpr (!gradient && !integers)
+            if (PartAverages<S, A> parts(call_); parts.usable(false)) return parts.run(traffic);
         if constexpr (!gradient && std::is_integral_v<S> && sizeof(S) <= 2)
             if (SmallWindows<S, std::conditional_t<sizeof(S) == 1, int16_t, int32_t>, false> small(call_); small.usable())
                 return small.run(traffic);

@@ -41,6 +41,7 @@
 #include "picks.h"
 #include "slide.h"
 #include "turned.h"
+#include "parts.h"
 #if defined(POOLGRAD_FAMILY_AVERAGE)
 #include "rows.h"
 #include "sides.h"
@@ -52,6 +53,7 @@
 #include "narrow.h"
 #include "small.h"
 #include "picked.h"
+#include "avg_parts.h"
 #include "avg_plan.h"
 #include "avg_runs.h"
 #include "avg_down.h"

@@ -151,7 +151,7 @@ class DownRows {
         const C step = C(space_.step[1]);
         Odd<V> odd;
         Shared shared;
-        const bool fetches = fetches_rows(row * int64_t(sizeof(S)), 1);
+        const bool fetches = fetches_rows(row * int64_t(sizeof(S)), 1), far = !fetches && is_far(space_.inputs() * int64_t(sizeof(S)));
         for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(pitch)) {
             if constexpr (kShares<S, V>)
                 if (length >= kLanes<V> && shared.find(space_.height, {h, heights.last})) {
@@ -162,6 +162,7 @@ class DownRows {
             const Range window = space_.height.window(h);
             // What the windows after the next read.
             for (int64_t y = 0; fetches && y < window.size(); ++y) fetch(plane + (window.last + y) * row, length);
+            for (int64_t y = window.first; far && y < window.last; ++y) fetch_next_page(plane + y * row, length);
             const PitchRows<S> rows{plane + window.first * row, row};
             const auto fold = [&](auto count) POOLGRAD_LAMBDA {
                 first_of_sources<coded>(

@@ -53,6 +53,7 @@ class Lines {
             line = Room::take(arena, size), phases = Room::take(arena, rule && rule->stride > 1 ? size : 0);
             found = Room::take(arena, size), packed = Room::take(arena, size);
             down = typename Down::Rooms(job.down_, arena);
+            if (job.by_parts()) firsts = arena.take<int32_t>(kRoom + kLanes<V>);
             if (!rule) picks = Picks<V>(arena, job.tile_), code_picks = Picks<C>(arena, coded ? job.tile_ : 0);
         }
         Room line, phases, found, packed;
@@ -60,6 +61,7 @@ class Lines {
         typename Down::Rooms down;
         Picks<V> picks;  // of an irregular axis
         Picks<C> code_picks;
+        int32_t* firsts = nullptr;                // where the windows of a block begin in the line, if they are taken in parts
         int64_t size = 0;                         // of each of them
         Range outputs{0, 0};                      // of width
         int64_t lead = 0, groups = 0, pitch = 0;  // of a row in a line: what lies before the columns, its outputs, its elements
@@ -90,6 +92,12 @@ class Lines {
         }
         rooms.block = std::max<int64_t>(1, kBlock / std::max(rooms.pitch, rooms.groups * space_.inner));
         if (rooms.block > Shared::kCount) rooms.block = rooms.block / Shared::kCount * Shared::kCount;
+        if (by_parts()) {
+            const int64_t stride = space_.width.rule()->stride, made = rooms.block * outputs.size();
+            for (int64_t w = 0; w < outputs.size(); ++w) rooms.firsts[w] = int32_t(w * stride);
+            for (int64_t j = outputs.size(); j < made + kLanes<V>; ++j)
+                rooms.firsts[j] = rooms.firsts[j - outputs.size()] + int32_t(j < made ? rooms.pitch : 0);
+        }
         std::fill_n(rooms.line.values, rooms.size, kLowest<V>);
         if (coded) std::fill_n(rooms.line.codes, rooms.size, C(0));
     }
@@ -107,6 +115,12 @@ class Lines {
         if (!down_.find(rooms.down, outers.first, depths.first, heights, rooms.line.at(rooms.lead * inner), rooms.pitch)) return false;
         if constexpr (kWords<S, V>)
             if (!space_.width.rule()) return pick(rooms, heights.size(), outputs.size()), true;
+        if constexpr (kWords<S, V>)
+            if (by_parts()) {
+                with_columns(space_.width.rule()->window, [&](auto columns) { parts<columns()>(rooms, heights.size() * outputs.size()); });
+                mend_codes(rooms, heights.size(), outputs);
+                return true;
+            }
         const int64_t count = heights.size() * rooms.groups, row = outputs.size() * inner;
         const bool apart = rooms.groups != outputs.size();
         across(rooms, count, apart ? rooms.found : rooms.packed);
@@ -136,6 +150,36 @@ class Lines {
                     for (C* code = rooms.packed.codes + i * row + (w - outputs.first) * inner, *end = code + inner; code < end; ++code)
                         *code = *code > clipped ? C(*code - clipped) : C(0);
             }
+        }
+    }
+
+    // Whether windows are taken in parts: whatever the stride, which dealing out what lies in a line depends on.
+    bool by_parts() const {
+        const Rule* rule = space_.width.rule();
+        return kWords<S, V> && rule && space_.inner == 1 && rule->stride >= 2 && rule->window >= 2 && rule->window <= kPartColumns;
+    }
+    // The same along width, `count` outputs of some rows, a register of windows at a time.
+    template <int columns>
+    POOLGRAD_NOINLINE void parts(const Rooms& rooms, int64_t count) const {
+        constexpr int lanes = kLanes<V>;
+        const int32_t* const firsts = rooms.firsts;
+        const C step = C(space_.step[2]);
+        for (int64_t at = 0; at < count; at += lanes) {  // the last register may go beyond what is wanted
+            Vector<V, lanes> best{};
+            Vector<C, lanes> code{};
+            const auto fold = [&](auto c, auto x, auto... codes) POOLGRAD_LAMBDA {
+                if constexpr (coded) {
+                    const Vector<C, lanes> other = (codes + ...) + spread<C, lanes>(C(c() * step));
+                    code = c() ? select<C, lanes>((x > best) | ((x == best) & (other < code)), other, code) : other;
+                }
+                best = c() ? larger<V, lanes>(x, best) : x;
+            };
+            if constexpr (coded)
+                each_part_column<columns>(fold, firsts + at, rooms.line.values, rooms.line.codes);
+            else
+                each_part_column<columns>(fold, firsts + at, rooms.line.values);
+            store<V, lanes>(rooms.packed.values + at, best);
+            if constexpr (coded) store<C, lanes>(rooms.packed.codes + at, code);
         }
     }
 

@@ -150,7 +150,8 @@ class SlidingMaxima {
         Odd<V> odd;
         int64_t to = 0;
         const int64_t wide = slide.wide, plane = slide.plane, reads = (count - 1) * stride + window;
-        const bool far = is_far(space_.inputs() * int64_t(sizeof(S)));
+        const bool far = is_far(space_.inputs() * int64_t(sizeof(S))), long_rows = wide * int64_t(sizeof(S)) >= kLongRowBytes;
+        constexpr int64_t overlap = Slide<stride, window>::overlap;
         for (int64_t outer = outers.first; outer < outers.last; ++outer)
             for (int64_t d = depths.first; d < depths.last; ++d) {
                 const Range depth = space_.depth.window(d);
@@ -160,14 +161,15 @@ class SlidingMaxima {
                     const int64_t first = origin + height.first * wide, rows = height.size();
                     for (int64_t z = 0; z < planes; ++z) {
                         const S* row = slide.array + first + z * plane;
+                        if (far && !long_rows) fetch_later(row + overlap * wide, (rows - overlap) * wide);
                         for (int64_t y = rows + ahead.first; y < rows + ahead.last; ++y) fetch(row + y * wide, reads);
                     }
                     if (rows == window && planes == 1)
-                        slide_along(slide, odd, far, first, starts, to, Constant<window>(), Constant<1>());
+                        slide_along(slide, odd, far && long_rows, first, starts, to, Constant<window>(), Constant<1>());
                     else if (window == 2 && rows == 2 && planes == 2)
-                        slide_along(slide, odd, far, first, starts, to, Constant<window>(), Constant<window>());
+                        slide_along(slide, odd, far && long_rows, first, starts, to, Constant<window>(), Constant<window>());
                     else
-                        slide_along(slide, odd, far, first, starts, to, rows, planes);
+                        slide_along(slide, odd, far && long_rows, first, starts, to, rows, planes);
                 }
             }
         all.join(odd);

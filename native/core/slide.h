@@ -9,7 +9,8 @@ inline constexpr int64_t kSlideRows = 9;
 
 // Whether rows of so many bytes had better be fetched, some ahead: shorter ones follow each other so closely that the CPU foresees them, and of
 // those that fill two pages it foresees each, unless the next row of windows reads most of them again.
-inline bool fetches_rows(int64_t bytes, int64_t stride) { return bytes >= 512 && (bytes <= 8192 || stride == 1); }
+inline constexpr int64_t kLongRowBytes = 512;
+inline bool fetches_rows(int64_t bytes, int64_t stride) { return bytes >= kLongRowBytes && (bytes <= 8192 || stride == 1); }
 
 // Rows of outputs whose windows along height are kept, for the next plane.
 inline constexpr int64_t kSlideHeights = 64;

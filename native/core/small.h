@@ -122,7 +122,10 @@ class SmallWindows : Sides {
             const int64_t ahead = !fetches ? 0 : gradient || !down_rule ? 2 : std::max<int64_t>(4, 2 * down_rule->stride);  // rows
             // Of short rows in several planes what lies a page further on is fetched: of one plane the CPU foresees the next rows.
             const bool short_rows = !gradient && !ahead && !skips && wide * int64_t(sizeof(S)) < 512 && depth_.longest() > 1;
-            const bool far = !skips && is_far(elements * int64_t(sizeof(S)));
+            // Of windows of 3 by 2 it gains nothing.
+            const bool is_fetched = !gradient && !(window == 3 && stride == 2) && !skips && is_far(elements * int64_t(sizeof(S)));
+            const bool far = is_fetched && wide * int64_t(sizeof(S)) >= kLongRowBytes, later = is_fetched && !far && !short_rows;
+            constexpr int overlap = window > stride ? window - stride : 0;
             const int64_t read_first = read.first;
             const int64_t most_alike = streaming ? std::max<int64_t>(1, kStaged / count) : heights.size();
             constexpr bool back = gradient && stride == 2;
@@ -176,6 +179,7 @@ class SmallWindows : Sides {
                         fetch(from + skips, fetched);
                         for (int64_t z = 0; z < planes; ++z) {
                             const S* first = from + z * plane_pitch + columns.first;
+                            if (later) fetch_later(first + overlap * row_pitch, (rows - overlap) * row_pitch);
                             for (int64_t y = rows; y < rows + ahead; ++y) fetch(first + y * row_pitch, columns.size());
                             for (int64_t y = 0; short_rows && y < rows; ++y) fetch_next_page(first + y * row_pitch, columns.size());
                         }
@@ -195,10 +199,10 @@ class SmallWindows : Sides {
                             return total;
                         };
                         const auto column = [=, &reader](int64_t k, auto filled) POOLGRAD_LAMBDA {
-                            if constexpr (filled() && !gradient && !(window == 3 && stride == 2))  // of these it gains nothing
+                            if constexpr (filled() && !gradient)
                                 if (far)
                                     for (int z = 0; z < planes; ++z)
-                                        for (int y = window > stride ? window - stride : 0; y < rows; ++y)
+                                        for (int y = overlap; y < rows; ++y)
                                             fetch_next_page(from + z * plane_pitch + y * row_pitch + read_first + k * Reader::each, Reader::each);
                             const auto sum = reader.template column<filled()>(k, down);
                             if constexpr (gradient)

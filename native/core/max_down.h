@@ -151,7 +151,7 @@ class DownRows {
         const C step = C(space_.step[1]);
         Odd<V> odd;
         Shared shared;
-        const bool fetches = fetches_rows(row * int64_t(sizeof(S)), 1), far = !fetches && is_far(space_.inputs() * int64_t(sizeof(S)));
+        const bool far = is_far(space_.inputs() * int64_t(sizeof(S))), fetches = !far && fetches_rows(row * int64_t(sizeof(S)), 1);
         for (int64_t h = heights.first; h < heights.last; ++h, to = to.at(pitch)) {
             if constexpr (kShares<S, V>)
                 if (length >= kLanes<V> && shared.find(space_.height, {h, heights.last})) {

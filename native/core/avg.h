@@ -23,6 +23,8 @@ class Average : AveragePlan {
         double read = double(sizeof(S));
         for (int64_t size : {call_.layout.outer, depth_.sources(), height_.sources(), width_.sources(), inner_}) read *= double(size);
         const int64_t traffic = int64_t(std::min(read, 0x1p60)) + result_bytes;
+        if constexpr (gradient && !integers)
+            if (PickedFill<S, A> fill(call_); fill.usable()) return fill.run(traffic);
         if constexpr (gradient)
             if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic);
         if constexpr (!gradient && !integers)

@@ -47,6 +47,8 @@
 #include "finish.h"
 #include "groups.h"
 #include "fill.h"
+#include "places.h"
+#include "fill_picked.h"
 #include "integers.h"
 #include "global.h"
 #include "narrow.h"

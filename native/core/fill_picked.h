@@ -1,0 +1,212 @@
+// Gradients of averages whose windows do not overlap, inner short: a register of inputs at a time is picked from one of outputs, weighed and
+// stored to all rows of the window. What is picked is prepared for a unit, as large as its registers come from one: some planes, a plane or a
+// row. All others are like it.
+#pragma once
+
+namespace poolgrad::POOLGRAD_ISA {
+
+template <class S, class A>
+class PickedFill : Sides {
+    static constexpr int lanes = kLanes<A>;
+
+  public:
+    explicit PickedFill(const AverageCall& call) : Sides(call, true) {
+        if (inner_ < 1 || inner_ > lanes) return;
+        for (const Side* side : sides_)
+            if (side->longest() != 1 || side->sources() == 0 || side->destinations() == 0) return;
+        // Neighbours that come from one window are alike: behind the last of a run, row or plane of outputs comes its first once more. So these
+        // must fit into a register.
+        const int64_t row = width_.sources() * inner_, plane = height_.sources() * row;
+        const int64_t rows = width_.destinations() * inner_, planes = height_.destinations() * rows;
+        const bool joins_rows = height_.destinations() == 1 || (row <= lanes && rows < kLongRow);
+        const bool joins_planes = joins_rows && (depth_.destinations() == 1 || plane <= lanes);
+        if (joins_planes && planes <= kMost && depth_.destinations() * planes <= kMost)
+            first_ = 0;
+        else if (joins_rows && planes >= lanes && planes <= kMost)
+            first_ = 1;
+        else if (rows >= lanes)
+            first_ = 2;
+    }
+
+    bool usable() const { return kVectorBytes == 32 && first_ < 3; }
+
+    void run(int64_t traffic) {
+        stream_ = is_streamed(traffic);
+        Tiling tiling{destinations(), destinations()};
+        tiling.tile[0] = 1;
+        if (first_ == 2) tiling.tile[2] = std::min(tiling.tile[2], kLines), tiling.tile[3] = std::min(tiling.tile[3], kMost / inner_);
+        if (first_ == 1) tiling.tile[1] = std::min(tiling.tile[1], kLines);
+        balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
+        unit_ = inner_;
+        for (std::size_t i = std::size_t(first_); i < 3; ++i) unit_ *= tiling.tile[i + 1];
+        if (first_ == 0) {
+            joined_ = std::min(tiling.extent[0], divide_up(kJoined, unit_));
+            tiling.tile[0] = divide_up(tiling.tile[0], joined_) * joined_;
+            unit_ *= joined_;
+        }
+        const int64_t sources = first_ ? sides_[first_ - 1]->sources() : 0;
+        const bool common = sources <= kLines && tiling.tile[3] == tiling.extent[3];
+        lines_ = common ? sources : std::min(sources, tiling.tile[std::size_t(first_)]);
+        const Rooms measure(*this, nullptr);
+        const Scratch for_all(common ? measure.arena.used() : 0);
+        std::optional<Rooms> prepared;
+        if (common) prepare(prepared.emplace(*this, for_all.data()), tiling.whole());
+        run_boxes(tiling, call_.workers, traffic, measure.arena.used(), [&](const Box& box, std::byte* scratch) {
+            Rooms rooms(*this, scratch);
+            Writer<S> writer(static_cast<S*>(call_.destination), rooms.staging, staging_size());
+            if (prepared)
+                rooms.unit = prepared->unit;
+            else
+                prepare(rooms, box);
+            if (first_ == 0)
+                volumes(rooms, writer, box);
+            else
+                for (int64_t outer = box.outer.first; outer < box.outer.last; ++outer) lines(rooms, writer, box, outer);
+            writer.finish();
+        });
+    }
+
+  private:
+    using Block = typename Places<A>::template Block<S>;
+    static constexpr int64_t kMost = 2048, kJoined = 256;  // elements of a unit; fewer are joined
+    static constexpr int64_t kLongRow = 16;                // elements of rows that are not
+    static constexpr int64_t kLines = 1024;                // units of a box along the axis before them
+
+    int64_t staging_size() const { return 2 * kMost + 512 / int64_t(sizeof(S)); }
+
+    // The units that one of the source makes.
+    struct Line {
+        Range made;
+        A weight;
+        int64_t alike;  // so many from this one on follow each other and make as many units, with the same weight
+    };
+    // What is the same in all boxes, unless these are parts of rows.
+    struct Unit {
+        Places<A> places;
+        Line* lines;
+        int64_t line = 0, column = 0;  // the first of the source
+        int64_t from = 0, to = 0;      // elements
+    };
+    struct Rooms {
+        Rooms(const PickedFill& job, std::byte* base) : arena(base) {
+            unit.places = Places<A>(arena, job.unit_);
+            unit.lines = arena.take<Line>(job.lines_);
+            end = arena.take<S>(job.unit_ + Places<A>::kSlack);
+            if (job.stream_) staging = arena.take<S>(job.staging_size());
+        }
+        Arena arena;
+        Unit unit;
+        S *end, *staging = nullptr;  // end: of the source, with room behind it
+    };
+    static A weight_of(const Side& side, int64_t source) { return A(1) / A(side.axis->divisor(source)); }
+
+    void prepare(Rooms& rooms, const Box& box) const {
+        Unit& unit = rooms.unit;
+        const Range all[3] = {box.depth, box.height, box.width};
+        const auto to = [&](int axis) { return axis < first_ ? Range{0, 1} : all[axis]; };
+        const auto from = [&](int axis) { return axis < first_ ? Range{0, 1} : sides_[axis]->range(all[axis]); };
+        const int64_t row = from(2).size() * inner_, plane = from(1).size() * row, volume = from(0).size() * plane;
+        A weights[3] = {A(1), A(1), A(1)};
+        const auto find = [&](int axis, int64_t destination) -> int64_t {
+            if (axis < first_) return 0;
+            const Range range = sides_[axis]->range(destination);
+            if (range.empty()) return -1;
+            weights[axis] = weight_of(*sides_[axis], range.first);
+            return range.first - from(axis).first;
+        };
+        int64_t at = 0;
+        for (int64_t d = to(0).first; d < to(0).last; ++d) {
+            const int64_t z = find(0, d);
+            for (int64_t h = to(1).first; h < to(1).last; ++h) {
+                const int64_t y = find(1, h);
+                for (int64_t w = to(2).first; w < to(2).last; ++w, at += inner_) {
+                    const int64_t x = find(2, w);
+                    unit.places.set(at, inner_, z < 0 || y < 0 || x < 0 ? -1 : z * plane + y * row + x * inner_, weights);
+                }
+            }
+        }
+        unit.places.finish(at, joined_, volume);
+        unit.column = from(2).first, unit.from = volume * joined_, unit.to = at * joined_;
+        if (first_ == 0) return;
+        const Side& side = *sides_[first_ - 1];
+        const Range sources = side.range(all[first_ - 1]);
+        unit.line = sources.first;
+        for (int64_t i = sources.last; i-- > sources.first;) {
+            Line& line = unit.lines[i - sources.first];
+            line = {side.axis->window(i), weight_of(side, i), 1};
+            if (i + 1 == sources.last) continue;
+            const Line& next = *(&line + 1);
+            if (line.made.last == next.made.first && line.made.size() == next.made.size() && line.weight == next.weight) line.alike += next.alike;
+        }
+    }
+
+    // How many units of the source, `further` apart, may be read from there on together with what is behind them.
+    int64_t readable(const S* from, int64_t size, int64_t further) const {
+        const int64_t all = call_.layout.outer * depth_.sources() * height_.sources() * width_.sources() * inner_;
+        const int64_t left = static_cast<const S*>(call_.source) + all - from - size - Places<A>::kSlack;
+        return left < 0 ? 0 : left / further + 1;
+    }
+    // A copy of the last ones.
+    static const S* at_end(const Rooms& rooms, const S* from, int64_t size) {
+        std::memcpy(rooms.end, from, std::size_t(size) * sizeof(S));
+        return rooms.end;
+    }
+
+    // Units of some planes.
+    void volumes(Rooms& rooms, Writer<S>& writer, const Box& box) const {
+        const int64_t plane = rooms.unit.from / joined_, to = rooms.unit.to / joined_;
+        const int64_t most = rooms.staging ? std::max<int64_t>(1, kMost / rooms.unit.to) : INT64_MAX;
+        for (int64_t i = box.outer.first; i < box.outer.last;) {
+            const S* from = static_cast<const S*>(call_.source) + i * plane;
+            const int64_t left = box.outer.last - i, size = rooms.unit.from, units = std::min({left / joined_, most, readable(from, size, size)});
+            const int64_t some = units ? units * joined_ : std::min(joined_, left), count = units ? rooms.unit.to : some * to;
+            if (!units) from = at_end(rooms, from, some * plane);
+            rooms.unit.places.lay(Block{from, writer.row(i * to, some * to), count, 1, count, std::max<int64_t>(1, units), size});
+            i += some;
+        }
+    }
+
+    // Units along an axis: planes or rows.
+    void lines(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer) const {
+        const bool rows = first_ == 2;
+        const Side& along = *sides_[first_ - 1];
+        const Range all = rows ? box.height : box.depth;
+        const int64_t count = rooms.unit.to, pitch = inner_ * width_.destinations() * (rows ? 1 : height_.destinations());
+        const int64_t further = inner_ * width_.sources() * (rows ? 1 : height_.sources());
+        // As many as the buffer holds, of whole ones: parts of rows do not follow each other.
+        const int64_t most = !rooms.staging ? INT64_MAX : count == pitch ? std::max<int64_t>(1, kMost / count) : 1;
+        for (int64_t d = rows ? box.depth.first : 0; d < (rows ? box.depth.last : 1); ++d) {
+            const Range depths = rows ? depth_.range(d) : Range{0, 1};
+            if (rows && !depths.empty()) rooms.unit.places.set_weight(0, weight_of(depth_, depths.first));
+            const int64_t base = rows ? destination_at(outer, d, 0, box.width.first) : destination_at(outer, 0, 0, 0);
+            int64_t done = all.first;
+            const auto zero_until = [&](int64_t end) {
+                for (; done < end; ++done) std::memset(writer.row(base + done * pitch, count), 0, std::size_t(count) * sizeof(S));
+            };
+            const Range sources = depths.empty() ? Range{0, 0} : along.range(all);
+            for (int64_t i = sources.first; i < sources.last;) {
+                const Line& line = rooms.unit.lines[i - rooms.unit.line];
+                zero_until(line.made.first);
+                rooms.unit.places.set_weight(first_ - 1, line.weight);
+                const S* from = rows ? source_at<S>(outer, depths.first, i, rooms.unit.column) : source_at<S>(outer, i, 0, 0);
+                // Whole ones that follow each other, or a part of one.
+                const int64_t size = line.made.size(), left = all.last - done, end = std::min(line.made.last, all.last);
+                const int64_t whole = std::min({line.alike, left / size, most / size, readable(from, rooms.unit.from, further)});
+                const int64_t units = done == line.made.first ? whole : 0, some = units ? units * size : std::min(most, end - done);
+                if (!units) from = at_end(rooms, from, rooms.unit.from);
+                S* to = writer.row(base + done * pitch, some * count);
+                rooms.unit.places.lay(Block{from, to, count, units ? size : some, pitch, std::max<int64_t>(1, units), further});
+                done += some, i += units ? units : done == end;
+            }
+            zero_until(all.last);
+        }
+    }
+
+    const Side* const sides_[3] = {&depth_, &height_, &width_};
+    int first_ = 3;                    // of a unit's axes; of none, 3
+    int64_t joined_ = 1;               // planes of a unit
+    int64_t unit_ = 1, lines_ = 0;     // elements of a unit and lines, at most
+    bool stream_ = false;
+};
+
+}  // namespace poolgrad::POOLGRAD_ISA

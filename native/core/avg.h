@@ -31,6 +31,8 @@ class Average : AveragePlan {
             if (GlobalAverage<S, A> global(call_); global.usable()) return global.run(traffic);
         if constexpr (!integers)
             if (NarrowPlanes<S, A, gradient> narrow(call_); narrow.usable()) return narrow.run(traffic);
+        if constexpr (gradient && !integers)
+            if (PickedCovers<S, A> covers(call_); covers.usable()) return covers.run(traffic);
         if constexpr (!integers)
             if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic);
         if constexpr (!gradient && std::is_integral_v<S> && sizeof(S) <= 2)

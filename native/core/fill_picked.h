@@ -20,11 +20,16 @@ class PickedFill : Sides {
         const int64_t rows = width_.destinations() * inner_, planes = height_.destinations() * rows;
         const bool joins_rows = height_.destinations() == 1 || (row <= lanes && rows < kLongRow);
         const bool joins_planes = joins_rows && (depth_.destinations() == 1 || plane <= lanes);
-        if (joins_planes && planes <= kMost && depth_.destinations() * planes <= kMost)
+        const auto fits = [&](int64_t unit) {
+            double all = double(call_.layout.outer) * double(inner_);
+            for (const Side* side : sides_) all *= double(side->destinations());
+            return unit <= kMost && all >= double(kUnits + 2 * unit) * double(unit);
+        };
+        if (joins_planes && planes <= kMost && fits(depth_.destinations() * planes))
             first_ = 0;
-        else if (joins_rows && planes >= lanes && planes <= kMost)
+        else if (joins_rows && planes >= lanes && fits(planes))
             first_ = 1;
-        else if (rows >= lanes)
+        else if (rows >= lanes && fits(rows))
             first_ = 2;
     }
 
@@ -34,18 +39,18 @@ class PickedFill : Sides {
         stream_ = is_streamed(traffic);
         Tiling tiling{destinations(), destinations()};
         tiling.tile[0] = 1;
-        if (first_ == 2) tiling.tile[2] = std::min(tiling.tile[2], kLines), tiling.tile[3] = std::min(tiling.tile[3], kMost / inner_);
+        if (first_ == 2) tiling.tile[2] = std::min(tiling.tile[2], kLines);
         if (first_ == 1) tiling.tile[1] = std::min(tiling.tile[1], kLines);
         balance(tiling, call_.workers, divide_up(traffic, tiling.elements()));
         unit_ = inner_;
-        for (std::size_t i = std::size_t(first_); i < 3; ++i) unit_ *= tiling.tile[i + 1];
+        for (std::size_t i = std::size_t(first_) + 1; i < 4; ++i) unit_ *= tiling.tile[i] = tiling.extent[i];  // is not cut
         if (first_ == 0) {
             joined_ = std::min(tiling.extent[0], divide_up(kJoined, unit_));
             tiling.tile[0] = divide_up(tiling.tile[0], joined_) * joined_;
             unit_ *= joined_;
         }
         const int64_t sources = first_ ? sides_[first_ - 1]->sources() : 0;
-        const bool common = sources <= kLines && tiling.tile[3] == tiling.extent[3];
+        const bool common = sources <= kLines;
         lines_ = common ? sources : std::min(sources, tiling.tile[std::size_t(first_)]);
         const Rooms measure(*this, nullptr);
         const Scratch for_all(common ? measure.arena.used() : 0);
@@ -68,8 +73,9 @@ class PickedFill : Sides {
 
   private:
     using Block = typename Places<A>::template Block<S>;
-    static constexpr int64_t kMost = 2048, kJoined = 256;  // elements of a unit; fewer are joined
+    static constexpr int64_t kMost = 1024, kJoined = 256;  // elements of a unit; fewer are joined
     static constexpr int64_t kLongRow = 16;                // elements of rows that are not
+    static constexpr int64_t kUnits = 96;                  // of fewer, preparing one is not worth it; large ones take longer
     static constexpr int64_t kLines = 1024;                // units of a box along the axis before them
 
     int64_t staging_size() const { return 2 * kMost + 512 / int64_t(sizeof(S)); }
@@ -80,56 +86,66 @@ class PickedFill : Sides {
         A weight;
         int64_t alike;  // so many from this one on follow each other and make as many units, with the same weight
     };
-    // What is the same in all boxes, unless these are parts of rows.
+    // What is the same in all boxes, unless lines are cut.
     struct Unit {
         Places<A> places;
         Line* lines;
-        int64_t line = 0, column = 0;  // the first of the source
-        int64_t from = 0, to = 0;      // elements
+        int64_t line = 0;          // the first of the source
+        int64_t from = 0, to = 0;  // elements
+    };
+    // Where destinations along an axis come from, or -1, and with which weights.
+    struct Along {
+        int64_t count;
+        int32_t* from;
+        A* weights;
     };
     struct Rooms {
         Rooms(const PickedFill& job, std::byte* base) : arena(base) {
             unit.places = Places<A>(arena, job.unit_);
             unit.lines = arena.take<Line>(job.lines_);
+            for (int i = 0; i < 3; ++i) {
+                const int64_t count = i < job.first_ ? 1 : job.sides_[i]->destinations();
+                along[i] = {count, arena.take<int32_t>(count), arena.take<A>(count)};
+            }
             end = arena.take<S>(job.unit_ + Places<A>::kSlack);
             if (job.stream_) staging = arena.take<S>(job.staging_size());
         }
         Arena arena;
         Unit unit;
+        Along along[3];
         S *end, *staging = nullptr;  // end: of the source, with room behind it
     };
     static A weight_of(const Side& side, int64_t source) { return A(1) / A(side.axis->divisor(source)); }
 
     void prepare(Rooms& rooms, const Box& box) const {
         Unit& unit = rooms.unit;
-        const Range all[3] = {box.depth, box.height, box.width};
-        const auto to = [&](int axis) { return axis < first_ ? Range{0, 1} : all[axis]; };
-        const auto from = [&](int axis) { return axis < first_ ? Range{0, 1} : sides_[axis]->range(all[axis]); };
-        const int64_t row = from(2).size() * inner_, plane = from(1).size() * row, volume = from(0).size() * plane;
-        A weights[3] = {A(1), A(1), A(1)};
-        const auto find = [&](int axis, int64_t destination) -> int64_t {
-            if (axis < first_) return 0;
-            const Range range = sides_[axis]->range(destination);
-            if (range.empty()) return -1;
-            weights[axis] = weight_of(*sides_[axis], range.first);
-            return range.first - from(axis).first;
-        };
-        int64_t at = 0;
-        for (int64_t d = to(0).first; d < to(0).last; ++d) {
-            const int64_t z = find(0, d);
-            for (int64_t h = to(1).first; h < to(1).last; ++h) {
-                const int64_t y = find(1, h);
-                for (int64_t w = to(2).first; w < to(2).last; ++w, at += inner_) {
-                    const int64_t x = find(2, w);
-                    unit.places.set(at, inner_, z < 0 || y < 0 || x < 0 ? -1 : z * plane + y * row + x * inner_, weights);
-                }
+        int64_t size[3], row = inner_;  // of the source along an axis, and what lies along the axes behind it
+        for (int axis = 3; axis-- > 0; row *= size[axis]) {
+            const Side& side = *sides_[axis];
+            size[axis] = axis < first_ ? 1 : side.sources();
+            const Along& along = rooms.along[axis];
+            std::fill_n(along.from, along.count, axis < first_ ? 0 : -1), std::fill_n(along.weights, along.count, A(1));
+            for (int64_t i = 0; i < size[axis] && axis >= first_; ++i) {
+                const Range window = side.axis->window(i);
+                std::fill_n(along.from + window.first, window.size(), int32_t(i * row));
+                std::fill_n(along.weights + window.first, window.size(), weight_of(side, i));
             }
         }
-        unit.places.finish(at, joined_, volume);
-        unit.column = from(2).first, unit.from = volume * joined_, unit.to = at * joined_;
+        const Along &depths = rooms.along[0], &heights = rooms.along[1], &widths = rooms.along[2];
+        int64_t at = 0;
+        for (int64_t d = 0; d < depths.count; ++d)
+            for (int64_t h = 0; h < heights.count; ++h) {
+                const int32_t before = depths.from[d] < 0 || heights.from[h] < 0 ? -1 : depths.from[d] + heights.from[h];
+                for (int64_t w = 0; w < widths.count; ++w, at += inner_) {
+                    const int32_t from = before < 0 || widths.from[w] < 0 ? -1 : before + widths.from[w];
+                    unit.places.set(at, inner_, from, {depths.weights[d], heights.weights[h], widths.weights[w]});
+                }
+            }
+        unit.places.finish(at, joined_, row);
+        unit.from = row * joined_, unit.to = at * joined_;
         if (first_ == 0) return;
         const Side& side = *sides_[first_ - 1];
-        const Range sources = side.range(all[first_ - 1]);
+        const Range sources = side.range(first_ == 2 ? box.height : box.depth);
         unit.line = sources.first;
         for (int64_t i = sources.last; i-- > sources.first;) {
             Line& line = unit.lines[i - sources.first];
@@ -178,7 +194,7 @@ class PickedFill : Sides {
         for (int64_t d = rows ? box.depth.first : 0; d < (rows ? box.depth.last : 1); ++d) {
             const Range depths = rows ? depth_.range(d) : Range{0, 1};
             if (rows && !depths.empty()) rooms.unit.places.set_weight(0, weight_of(depth_, depths.first));
-            const int64_t base = rows ? destination_at(outer, d, 0, box.width.first) : destination_at(outer, 0, 0, 0);
+            const int64_t base = rows ? destination_at(outer, d, 0, 0) : destination_at(outer, 0, 0, 0);
             int64_t done = all.first;
             const auto zero_until = [&](int64_t end) {
                 for (; done < end; ++done) std::memset(writer.row(base + done * pitch, count), 0, std::size_t(count) * sizeof(S));
@@ -188,7 +204,7 @@ class PickedFill : Sides {
                 const Line& line = rooms.unit.lines[i - rooms.unit.line];
                 zero_until(line.made.first);
                 rooms.unit.places.set_weight(first_ - 1, line.weight);
-                const S* from = rows ? source_at<S>(outer, depths.first, i, rooms.unit.column) : source_at<S>(outer, i, 0, 0);
+                const S* from = rows ? source_at<S>(outer, depths.first, i, 0) : source_at<S>(outer, i, 0, 0);
                 // Whole ones that follow each other, or a part of one.
                 const int64_t size = line.made.size(), left = all.last - done, end = std::min(line.made.last, all.last);
                 const int64_t whole = std::min({line.alike, left / size, most / size, readable(from, rooms.unit.from, further)});

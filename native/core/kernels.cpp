@@ -49,6 +49,7 @@
 #include "fill.h"
 #include "places.h"
 #include "fill_picked.h"
+#include "covers.h"
 #include "integers.h"
 #include "global.h"
 #include "narrow.h"

@@ -19,9 +19,11 @@ class Places {
 
     // Elements from `at` on: `count` neighbours come from those from `from` on, or from nowhere (-1); with these weights along depth, height
     // and width.
-    void set(int64_t at, int64_t count, int64_t from, const A* weights) {
-        for (int64_t i = at; i < at + count; ++i) least_[i] = from < 0 ? -1 : int32_t(from + i - at);
-        for (int axis = 0; axis < 3; ++axis) std::fill_n(weights_[axis] + at, count, weights[axis]);
+    void set(int64_t at, int64_t count, int32_t from, const std::array<A, 3>& weights) {
+        for (int64_t i = at; i < at + count; ++i, from += from >= 0) {
+            least_[i] = from;
+            for (std::size_t axis = 0; axis < 3; ++axis) weights_[axis][i] = weights[axis];
+        }
     }
     // Must be called when `count` are set. All is `repeated`, each time from elements that lie so many further on.
     void finish(int64_t count, int64_t repeated, int64_t further) {

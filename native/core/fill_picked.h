@@ -18,6 +18,7 @@ class PickedFill : Sides {
         // must fit into a register.
         const int64_t row = width_.sources() * inner_, plane = height_.sources() * row;
         const int64_t rows = width_.destinations() * inner_, planes = height_.destinations() * rows;
+        if (depth_.sources() * plane == inner_) return;  // global ones are runs of one number
         const bool joins_rows = height_.destinations() == 1 || (row <= lanes && rows < kLongRow);
         const bool joins_planes = joins_rows && (depth_.destinations() == 1 || plane <= lanes);
         const auto fits = [&](int64_t unit) {

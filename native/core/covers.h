@@ -74,7 +74,7 @@ class PickedCovers : Sides {
             const int64_t columns = job.width_.destinations();
             tables.index = arena.take<int32_t>(columns * words), tables.counts = arena.take<int32_t>(columns * words);
             tables.least = arena.take<int32_t>(columns);
-            tables.width = arena.take<A>(job.width_.sources() + 2 * lanes), tables.height = arena.take<A>(job.heights_ + kRows);
+            tables.width = arena.take<A>(job.width_.sources() + 2 * lanes), tables.height = arena.take<A>(std::min(job.height_.sources(), job.heights_ * kRows));
             tables.lines = arena.take<Line>(job.heights_);
             tables.tail = arena.take<S>(job.tail_size() + 2 * lanes);
             if (job.stream_) staging = arena.take<S>(job.staging_size());

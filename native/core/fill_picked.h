@@ -157,11 +157,11 @@ class PickedFill : Sides {
         }
     }
 
-    // How many units of the source, `further` apart, may be read from there on together with what is behind them.
-    int64_t readable(const S* from, int64_t size, int64_t further) const {
+    // How many units of the source, of this size, may be read from there on together with what is behind them.
+    int64_t readable(const S* from, int64_t size) const {
         const int64_t all = call_.layout.outer * depth_.sources() * height_.sources() * width_.sources() * inner_;
         const int64_t left = static_cast<const S*>(call_.source) + all - from - size - Places<A>::kSlack;
-        return left < 0 ? 0 : left / further + 1;
+        return left < 0 ? 0 : left / size + 1;
     }
     // A copy of the last ones.
     static const S* at_end(const Rooms& rooms, const S* from, int64_t size) {
@@ -175,10 +175,10 @@ class PickedFill : Sides {
         const int64_t most = rooms.staging ? std::max<int64_t>(1, kMost / rooms.unit.to) : INT64_MAX;
         for (int64_t i = box.outer.first; i < box.outer.last;) {
             const S* from = static_cast<const S*>(call_.source) + i * plane;
-            const int64_t left = box.outer.last - i, size = rooms.unit.from, units = std::min({left / joined_, most, readable(from, size, size)});
+            const int64_t left = box.outer.last - i, size = rooms.unit.from, units = std::min({left / joined_, most, readable(from, size)});
             const int64_t some = units ? units * joined_ : std::min(joined_, left), count = units ? rooms.unit.to : some * to;
             if (!units) from = at_end(rooms, from, some * plane);
-            rooms.unit.places.lay(Block{from, writer.row(i * to, some * to), count, 1, count, std::max<int64_t>(1, units), size});
+            rooms.unit.places.lay(Block{from, writer.row(i * to, some * to), count, 1, std::max<int64_t>(1, units), size});
             i += some;
         }
     }
@@ -188,17 +188,15 @@ class PickedFill : Sides {
         const bool rows = first_ == 2;
         const Side& along = *sides_[first_ - 1];
         const Range all = rows ? box.height : box.depth;
-        const int64_t count = rooms.unit.to, pitch = inner_ * width_.destinations() * (rows ? 1 : height_.destinations());
-        const int64_t further = inner_ * width_.sources() * (rows ? 1 : height_.sources());
-        // As many as the buffer holds, of whole ones: parts of rows do not follow each other.
-        const int64_t most = !rooms.staging ? INT64_MAX : count == pitch ? std::max<int64_t>(1, kMost / count) : 1;
+        const int64_t count = rooms.unit.to, further = rooms.unit.from;
+        const int64_t most = rooms.staging ? std::max<int64_t>(1, kMost / count) : INT64_MAX;  // in the buffer
         for (int64_t d = rows ? box.depth.first : 0; d < (rows ? box.depth.last : 1); ++d) {
             const Range depths = rows ? depth_.range(d) : Range{0, 1};
             if (rows && !depths.empty()) rooms.unit.places.set_weight(0, weight_of(depth_, depths.first));
             const int64_t base = rows ? destination_at(outer, d, 0, 0) : destination_at(outer, 0, 0, 0);
             int64_t done = all.first;
             const auto zero_until = [&](int64_t end) {
-                for (; done < end; ++done) std::memset(writer.row(base + done * pitch, count), 0, std::size_t(count) * sizeof(S));
+                for (; done < end; ++done) std::memset(writer.row(base + done * count, count), 0, std::size_t(count) * sizeof(S));
             };
             const Range sources = depths.empty() ? Range{0, 0} : along.range(all);
             for (int64_t i = sources.first; i < sources.last;) {
@@ -208,11 +206,11 @@ class PickedFill : Sides {
                 const S* from = rows ? source_at<S>(outer, depths.first, i, 0) : source_at<S>(outer, i, 0, 0);
                 // Whole ones that follow each other, or a part of one.
                 const int64_t size = line.made.size(), left = all.last - done, end = std::min(line.made.last, all.last);
-                const int64_t whole = std::min({line.alike, left / size, most / size, readable(from, rooms.unit.from, further)});
+                const int64_t whole = std::min({line.alike, left / size, most / size, readable(from, further)});
                 const int64_t units = done == line.made.first ? whole : 0, some = units ? units * size : std::min(most, end - done);
-                if (!units) from = at_end(rooms, from, rooms.unit.from);
-                S* to = writer.row(base + done * pitch, some * count);
-                rooms.unit.places.lay(Block{from, to, count, units ? size : some, pitch, std::max<int64_t>(1, units), further});
+                if (!units) from = at_end(rooms, from, further);
+                S* to = writer.row(base + done * count, some * count);
+                rooms.unit.places.lay(Block{from, to, count, units ? size : some, std::max<int64_t>(1, units), further});
                 done += some, i += units ? units : done == end;
             }
             zero_until(all.last);

@@ -51,12 +51,12 @@ class Places {
     // Weights along axes before a unit's.
     void set_weight(int axis, A weight) { alike_[std::size_t(axis)] = weight; }
 
-    // What is laid: the first `count` elements of a unit from `from` on, into as many rows, `pitch` apart; and the same of the next units.
+    // What is laid: the first `count` elements of a unit from `from` on, into so many rows that follow each other; and the same of more units.
     template <class S>
     struct Block {
         const S* from;
         S* to;
-        int64_t count, rows, pitch;
+        int64_t count, rows;
         int64_t units, further;  // the distance of units in the source; their rows follow each other
     };
     template <class S>
@@ -86,7 +86,7 @@ class Places {
                     value = load<A, 1>(block.from + row / block.rows * block.further + words_[i * words] / words);
                     for (std::size_t axis = 0; axis < 3; ++axis) value = value * (int(axis) >= 3 - varied_ ? weights_[axis][i] : alike_[axis]);
                 }
-                store<A, 1>(block.to + row * block.pitch + i, value);
+                store<A, 1>(block.to + row * block.count + i, value);
             }
     }
     // The last `varied` axes have weights that vary.
@@ -109,15 +109,15 @@ class Places {
         };
         // The last register overlaps the one before.
         const auto lay = [=](auto rows) POOLGRAD_LAMBDA {
-            const int64_t pitch = block.pitch, last = block.count - lanes;
+            const int64_t count = block.count, last = count - lanes;
             const S* from = block.from;
             S* to = block.to;
-            for (int64_t unit = 0; unit < block.units; ++unit, from += block.further, to += rows * pitch)
+            for (int64_t unit = 0; unit < block.units; ++unit, from += block.further, to += rows * count)
                 for (int64_t next = 0; next < last + lanes; next += lanes) {
                     const int64_t at = std::min(next, last);
                     const Cell picked = value(from, at);
                     S* place = to + at;
-                    for (int r = 0; r < rows; ++r, place += pitch) store<A, lanes>(place, picked);
+                    for (int r = 0; r < rows; ++r, place += count) store<A, lanes>(place, picked);
                 }
         };
         switch (block.rows) {

@@ -30,7 +30,7 @@ class PickedFill : Sides {
             first_ = 0;
         else if (joins_rows && planes >= lanes && fits(planes))
             first_ = 1;
-        else if (rows >= lanes && fits(rows))
+        else if (rows >= lanes && fits(rows) && !(inner_ == 1 && rule_.stride == 2 && rows > kPairs))
             first_ = 2;
     }
 
@@ -77,6 +77,8 @@ class PickedFill : Sides {
     static constexpr int64_t kMost = 1024, kJoined = 256;  // elements of a unit; fewer are joined
     static constexpr int64_t kLongRow = 16;                // elements of rows that are not
     static constexpr int64_t kUnits = 96;                  // of fewer, preparing one is not worth it; large ones take longer
+    // Elements of rows of pairs; longer ones are as fast laid one after the other, and faster where they come from memory.
+    static constexpr int64_t kPairs = 512 / int64_t(sizeof(S));
     static constexpr int64_t kLines = 1024;                // units of a box along the axis before them
 
     int64_t staging_size() const { return 2 * kMost + 512 / int64_t(sizeof(S)); }

@@ -23,6 +23,8 @@ class Average : AveragePlan {
         double read = double(sizeof(S));
         for (int64_t size : {call_.layout.outer, depth_.sources(), height_.sources(), width_.sources(), inner_}) read *= double(size);
         const int64_t traffic = int64_t(std::min(read, 0x1p60)) + result_bytes;
+        if constexpr (gradient && !integers)
+            if (PickedFill<S, A> fill(call_); fill.usable()) return fill.run(traffic);
         if constexpr (gradient)
             if (Fill<S, A> fill(call_); fill.usable()) return fill.run(traffic);
         if constexpr (!gradient && !integers)
@@ -31,6 +33,8 @@ class Average : AveragePlan {
             if (NarrowPlanes<S, A, gradient> narrow(call_); narrow.usable()) return narrow.run(traffic);
         if constexpr (!gradient && !integers)
             if (PartAverages<S, A> parts(call_); parts.usable(true)) return parts.run(traffic);
+        if constexpr (gradient && !integers)
+            if (PickedCovers<S, A> covers(call_); covers.usable()) return covers.run(traffic);
         if constexpr (!integers)
             if (SmallWindows<S, A, gradient> small(call_); small.usable()) return small.run(traffic);
         if constexpr (!gradient && !integers)

@@ -145,7 +145,7 @@ Layout::Layout(const Table& table, int64_t outer_size, int64_t inner_size)
     : outer(outer_size), inner(inner_size), axes{&table.axis(0), &table.axis(1), &table.axis(2)} {
     // Wrapping products: only the max family reads the steps, after winner_bytes() has checked them.
     code_step = {uint64_t(axes[1]->reach()) * uint64_t(axes[2]->reach()), uint64_t(axes[2]->reach()), 1};
-    for (int turn = 0; turn < 2 && axes[2]->is_identity(); ++turn) {
+    for (int turn = 0; turn < 3 && axes[2]->is_identity(); ++turn) {
         inner *= axes[2]->input_size();
         axes = {&unit_axis(), axes[0], axes[1]};
         code_step = {0, code_step[0], code_step[1]};
@@ -155,6 +155,11 @@ Layout::Layout(const Table& table, int64_t outer_size, int64_t inner_size)
         outer *= axes[i]->input_size();
         axes[i] = &unit_axis();
     }
+    // Nothing is pooled: planes are joined to runs of some KiB. One by one, those of 16 elements took up to 12 times as long.
+    if (!axes[0]->is_identity() || !axes[1]->is_identity() || !axes[2]->is_identity()) return;
+    code_step = {0, 0, 1};  // all codes are 0
+    for (int64_t factor = 2; factor < 32 && inner > 0 && outer > 1; ++factor)
+        for (; outer % factor == 0 && inner * factor <= 1024; inner *= factor) outer /= factor;
 }
 
 }  // namespace poolgrad

@@ -23,6 +23,7 @@ struct Tiling {
         for (std::size_t i = 0; i < kDimensions; ++i) product *= divide_up(extent[i], tile[i]);
         return product;
     }
+    Box whole() const { return {{0, extent[0]}, {0, extent[1]}, {0, extent[2]}, {0, extent[3]}, {0, extent[4]}}; }
     Box box(int64_t item) const {
         Range range[kDimensions];
         for (std::size_t i = kDimensions; i-- > 0;) {

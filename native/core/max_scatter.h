@@ -22,7 +22,7 @@ template <class S, class V, class C>
 class MaxScatter {
     using Winners = WinnerRows<S, V, C>;
     using A = MaxSum<S, V, C>;
-    using Bits = typename BitsOf<sizeof(A)>::type;
+    using Bits = std::uintptr_t;
     using Inside = std::pair<Range, Range>;  // the depths and heights of a window that lie within a box, counted from the window's start
     static constexpr int kStreams = 4;
     static constexpr int64_t kPortion = 8192;  // outputs of a row that are scattered together
@@ -45,7 +45,7 @@ class MaxScatter {
         }
         A* sums;
         int64_t* offsets = nullptr;  // of codes, in the sums; then the same with those outside the box moved to its edge,
-        Bits* kept = nullptr;        // and no bits of their gradients, all of the others'
+        Bits* kept = nullptr;        // and no bits of their gradients' places, all of the others'
         Inside inside;               // what these are of
         int32_t* stream_offsets = nullptr;
         Inside stream_inside[kStreams];
@@ -216,15 +216,17 @@ class MaxScatter {
     }
 
     // Neighbours never meet, so all sums are read before one is written. No loops: those would keep them in memory. Of windows cut off by the
-    // box, what lies outside adds +0 at the edge, which changes nothing: no sum is -0. (A branch took four times as long.)
+    // box, what lies outside adds +0 at the edge, which changes nothing: no sum is -0. (A branch took four times as long.) What is added is
+    // always read from memory: of two NaN, which one is kept depends on that.
     template <bool cut, class W>
     struct Adds {
         const int64_t* offsets;
         const Bits* kept;
+        const S zero{};
         POOLGRAD_INLINE A term(const W* codes, const S* grads, int64_t i) const {
-            const A grad = load<A, 1>(grads + i);
-            if constexpr (cut) return bit_copy<A>(Bits(bit_copy<Bits>(grad) & kept[codes[i]]));
-            return grad;
+            if constexpr (!cut) return load<A, 1>(grads + i);
+            const auto none = reinterpret_cast<Bits>(&zero), away = reinterpret_cast<Bits>(grads + i) - none;
+            return load<A, 1>(reinterpret_cast<const S*>(none + (away & kept[codes[i]])));
         }
         POOLGRAD_INLINE void one(A* sum, const W* codes, const S* grads, int64_t i) const {
             A& to = sum[offsets[codes[i]] + i];

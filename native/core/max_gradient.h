@@ -47,7 +47,8 @@ class MaxGradient {
             if (gather_) return run_by(Gather(winners_, boxes, picks_, apart_), tiling, traffic);
         }
         if constexpr (!kPlain<S, V>) {
-            const bool whole = tile[1] == tiling.extent[1] && tile[2] == tiling.extent[2] && tile[3] == tiling.extent[3];
+            const bool whole = tile[1] == tiling.extent[1] && tile[2] == tiling.extent[2] && tile[3] == tiling.extent[3] &&
+                               tile[4] == tiling.extent[4];
             if (whole && MaxPlanes<S, V, C>::usable(winners_, boxes)) return run_by(MaxPlanes<S, V, C>(winners_, boxes), tiling, traffic);
         }
         return run_by(MaxScatter<S, V, C>(winners_, boxes), tiling, traffic);

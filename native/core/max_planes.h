@@ -1,5 +1,5 @@
 // Small planes are scattered as one: each gradient is added at start[output] + offset[code], by two tables made once a call. The tiniest ones
-// are joined, and of short inner runs each element counts as an output.
+// are joined, and of inner runs each element counts as an output.
 #pragma once
 
 namespace poolgrad::POOLGRAD_ISA {
@@ -69,12 +69,12 @@ class MaxPlanes {
         starts_ = arena.take<int32_t>(outputs);
         uint32_t*& codes = decode_.small() ? masks_ : lengths_;
         codes = arena.take<uint32_t>(outputs);
-        offsets_ = arena.take<int32_t>(decode_.codes());
+        offsets_ = arena.take<int64_t>(decode_.codes());
         if (!base) return arena.used();
         const int64_t row = space_.width.input_size() * run, plane = space_.height.input_size() * row;
         for (int64_t code = 0; code < decode_.codes(); ++code) {
             const Offset offset = decode_(uint64_t(code));
-            offsets_[code] = int32_t(offset.depth * plane + offset.height * row + offset.width * run);
+            offsets_[code] = offset.depth * plane + offset.height * row + offset.width * run;
         }
         // Most rows are the one before, further on.
         const int64_t columns = space_.width.output_size() * run;
@@ -114,15 +114,26 @@ class MaxPlanes {
                 for (int64_t p = 0; p < planes; p += joined_) good &= check(codes + p * outputs, outer + p, std::min(joined_, planes - p));
                 if (!good) return;
             }
+            if constexpr (sizeof(*codes) == 1)
+                if (space_.inner % 8 == 0) {
+                    const Adds<S, A, uint8_t, false> adds{offsets_};
+                    const int64_t unit = joined_ * outputs;
+                    for (int64_t p = 0; p < planes; p += joined_)
+                        for (int64_t i = 0, last = std::min(unit, (planes - p) * outputs); i < last; i += 8)
+                            adds.eight(sums + p * inputs + starts_[i], codes + p * outputs + i, grads + p * outputs + i);
+                    return;
+                }
             const auto add = [&](auto count, int64_t first, int64_t each) POOLGRAD_LAMBDA {
                 A* to = sums + first * inputs;
                 const auto* from = codes + first * outputs;
                 const S* grad = grads + first * outputs;
                 const int64_t further = each * inputs, items = each * outputs;
-                for (int64_t i = 0; i < items; ++i)
+                const int32_t* starts = starts_;
+                const int64_t* offsets = offsets_;
+                for (int64_t i = 0; i < items; ++i, ++from, ++grad)
                     for (int p = 0; p < count(); ++p) {
-                        A& sum = to[p * further + starts_[i] + offsets_[from[p * items + i]]];
-                        sum = A(sum + load<A, 1>(grad + p * items + i));
+                        A& sum = to[p * further + starts[i] + offsets[from[p * items]]];
+                        sum = A(sum + load<A, 1>(grad + p * items));
                     }
             };
             if (planes == kTogether * joined_)
@@ -156,7 +167,8 @@ class MaxPlanes {
     const int64_t inputs_, outputs_;   // of a plane
     const int64_t joined_, together_;  // planes that are joined; planes at once
     const int64_t all_codes_;          // how many codes all windows have, if they are alike
-    int32_t *starts_ = nullptr, *offsets_ = nullptr;
+    int32_t* starts_ = nullptr;
+    int64_t* offsets_ = nullptr;
     uint32_t *masks_ = nullptr, *lengths_ = nullptr;
     const Scratch memory_;
 };

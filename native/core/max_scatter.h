@@ -18,11 +18,37 @@ void write_sums(S* to, const A* from, int64_t count, bool stream) {
     });
 }
 
+// Neighbours of a run never meet, so all sums are read before one is written. No loops: those would keep them in memory. Of windows cut off by
+// the box, what lies outside adds +0 at the edge, which changes nothing: no sum is -0. (A branch took four times as long.) What is added is
+// always read from memory: of two NaN, which one is kept depends on that.
+template <class S, class A, class W, bool cut>
+struct Adds {
+    const int64_t* offsets;
+    const uintptr_t* kept = nullptr;
+    const S zero{};
+    POOLGRAD_INLINE A term(const W* codes, const S* grads, int64_t i) const {
+        if constexpr (!cut) return load<A, 1>(grads + i);
+        const auto none = reinterpret_cast<uintptr_t>(&zero), away = reinterpret_cast<uintptr_t>(grads + i) - none;
+        return load<A, 1>(reinterpret_cast<const S*>(none + (away & kept[codes[i]])));
+    }
+    POOLGRAD_INLINE void one(A* sum, const W* codes, const S* grads, int64_t i) const {
+        A& to = sum[offsets[codes[i]] + i];
+        to = A(to + term(codes, grads, i));
+    }
+    POOLGRAD_INLINE void eight(A* sum, const W* codes, const S* grads) const {
+        const auto at = [&](int i) POOLGRAD_LAMBDA { return sum + offsets[codes[i]] + i; };
+        const auto added = [&](const A* to, int i) POOLGRAD_LAMBDA { return A(*to + term(codes, grads, i)); };
+        A *const a = at(0), *const b = at(1), *const c = at(2), *const d = at(3);
+        A *const e = at(4), *const f = at(5), *const g = at(6), *const h = at(7);
+        const A sums[8] = {added(a, 0), added(b, 1), added(c, 2), added(d, 3), added(e, 4), added(f, 5), added(g, 6), added(h, 7)};
+        *a = sums[0], *b = sums[1], *c = sums[2], *d = sums[3], *e = sums[4], *f = sums[5], *g = sums[6], *h = sums[7];
+    }
+};
+
 template <class S, class V, class C>
 class MaxScatter {
     using Winners = WinnerRows<S, V, C>;
     using A = MaxSum<S, V, C>;
-    using Bits = std::uintptr_t;
     using Inside = std::pair<Range, Range>;  // the depths and heights of a window that lie within a box, counted from the window's start
     static constexpr int kStreams = 4;
     static constexpr int64_t kPortion = 8192;  // outputs of a row that are scattered together
@@ -37,7 +63,7 @@ class MaxScatter {
             const Extent& tile = job.boxes_.tile;
             const int64_t codes = job.decode_.codes();
             sums = arena.take<A>(job.boxes_.beside ? tile[1] * tile[2] * tile[3] * tile[4] : 0);
-            if (codes) offsets = arena.take<int64_t>(2 * codes), kept = arena.take<Bits>(codes);
+            if (codes) offsets = arena.take<int64_t>(2 * codes), kept = arena.take<uintptr_t>(codes);
             // Small windows change their winners too often to wait for each other.
             const bool streams = !kPlain<S, V> && job.space_.inner == 1 && codes && !job.decode_.small() &&
                                  job.space_.input_at(1, 0, 0, 0) <= INT32_MAX;
@@ -45,7 +71,7 @@ class MaxScatter {
         }
         A* sums;
         int64_t* offsets = nullptr;  // of codes, in the sums; then the same with those outside the box moved to its edge,
-        Bits* kept = nullptr;        // and no bits of their gradients' places, all of the others'
+        uintptr_t* kept = nullptr;        // and no bits of their gradients' places, all of the others'
         Inside inside;               // what these are of
         int32_t* stream_offsets = nullptr;
         Inside stream_inside[kStreams];
@@ -215,33 +241,6 @@ class MaxScatter {
             }
     }
 
-    // Neighbours never meet, so all sums are read before one is written. No loops: those would keep them in memory. Of windows cut off by the
-    // box, what lies outside adds +0 at the edge, which changes nothing: no sum is -0. (A branch took four times as long.) What is added is
-    // always read from memory: of two NaN, which one is kept depends on that.
-    template <bool cut, class W>
-    struct Adds {
-        const int64_t* offsets;
-        const Bits* kept;
-        const S zero{};
-        POOLGRAD_INLINE A term(const W* codes, const S* grads, int64_t i) const {
-            if constexpr (!cut) return load<A, 1>(grads + i);
-            const auto none = reinterpret_cast<Bits>(&zero), away = reinterpret_cast<Bits>(grads + i) - none;
-            return load<A, 1>(reinterpret_cast<const S*>(none + (away & kept[codes[i]])));
-        }
-        POOLGRAD_INLINE void one(A* sum, const W* codes, const S* grads, int64_t i) const {
-            A& to = sum[offsets[codes[i]] + i];
-            to = A(to + term(codes, grads, i));
-        }
-        POOLGRAD_INLINE void eight(A* sum, const W* codes, const S* grads) const {
-            const auto at = [&](int i) POOLGRAD_LAMBDA { return sum + offsets[codes[i]] + i; };
-            const auto added = [&](const A* to, int i) POOLGRAD_LAMBDA { return A(*to + term(codes, grads, i)); };
-            A *const a = at(0), *const b = at(1), *const c = at(2), *const d = at(3);
-            A *const e = at(4), *const f = at(5), *const g = at(6), *const h = at(7);
-            const A sums[8] = {added(a, 0), added(b, 1), added(c, 2), added(d, 3), added(e, 4), added(f, 5), added(g, 6), added(h, 7)};
-            *a = sums[0], *b = sums[1], *c = sums[2], *d = sums[3], *e = sums[4], *f = sums[5], *g = sums[6], *h = sums[7];
-        }
-    };
-
     // Of windows that the box cuts off.
     const int64_t* cut_offsets(Rooms& rooms, const Box& box, Range depth, Range height, const Sums& sums) const {
         int64_t* offsets = rooms.offsets + decode_.codes();
@@ -253,7 +252,7 @@ class MaxScatter {
             const Offset offset = decode_(uint64_t(code));
             offsets[code] = moved(here.first, offset.depth) * sums.pitch_depth + moved(here.second, offset.height) * sums.pitch_height +
                             offset.width * sums.pitch_width;
-            rooms.kept[code] = holds(here.first, offset.depth) && holds(here.second, offset.height) ? Bits(-1) : Bits(0);
+            rooms.kept[code] = holds(here.first, offset.depth) && holds(here.second, offset.height) ? ~uintptr_t(0) : 0;
         }
         return offsets;
     }
@@ -299,9 +298,9 @@ class MaxScatter {
             }
         };
         if (rows_inside)
-            add(Adds<false, W>{rooms.offsets, nullptr});
+            add(Adds<S, A, W, false>{rooms.offsets});
         else if (inner_first < inner_last)
-            add(Adds<true, W>{cut_offsets(rooms, box, depth, height, place), rooms.kept});
+            add(Adds<S, A, W, true>{cut_offsets(rooms, box, depth, height, place), rooms.kept});
         for (int64_t w = std::max(inner_first, inner_last); w < outputs.size(); ++w) checked(w);
     }
 

@@ -68,11 +68,12 @@ class MaxScatter {
             const bool streams = !kPlain<S, V> && job.space_.inner == 1 && codes && !job.decode_.small() &&
                                  job.space_.input_at(1, 0, 0, 0) <= INT32_MAX;
             if (streams) stream_offsets = arena.take<int32_t>(kStreams * codes);
+            std::fill_n(stream_inside, kStreams, inside);
         }
         A* sums;
-        int64_t* offsets = nullptr;  // of codes, in the sums; then the same with those outside the box moved to its edge,
-        uintptr_t* kept = nullptr;        // and no bits of their gradients' places, all of the others'
-        Inside inside;               // what these are of
+        int64_t* offsets = nullptr;         // of codes, in the sums; then the same with those outside the box moved to its edge,
+        uintptr_t* kept = nullptr;          // and no bits of the places of their gradients, all of those of others
+        Inside inside{{-1, -1}, {-1, -1}};  // what these are of
         int32_t* stream_offsets = nullptr;
         Inside stream_inside[kStreams];
     };
@@ -104,8 +105,6 @@ class MaxScatter {
             const Offset offset = decode_(uint64_t(code));
             rooms.offsets[code] = offset.depth * sums.pitch_depth + offset.height * sums.pitch_height + offset.width * sums.pitch_width;
         }
-        rooms.inside = {{-1, -1}, {-1, -1}};
-        std::fill_n(rooms.stream_inside, kStreams, rooms.inside);
         if (!winners_.from_input() || winners_.planes() > 1) {
             scatter_rows(rooms, box, outer, outputs, winners_.view(rooms, outer, outputs), sums);
         } else {

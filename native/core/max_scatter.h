@@ -286,6 +286,11 @@ class MaxScatter {
         };
         for (int64_t w = 0; w < inner_first; ++w) checked(w);
         const auto add = [&](auto adds) POOLGRAD_LAMBDA {
+            if (run == 1) {  // a loop of its own: twice as fast
+                for (int64_t w = inner_first; w < inner_last; ++w)
+                    adds.one(sums + (starts[w] - box.width.first) * place.pitch_width, codes + w * pitch, grads + w * space_.inner, 0);
+                return;
+            }
             for (int64_t w = inner_first; w < inner_last; ++w) {
                 A* sum = sums + (starts[w] - box.width.first) * place.pitch_width;
                 const W* code = codes + w * pitch;

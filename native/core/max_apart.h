@@ -58,15 +58,6 @@ class MaxZip {
 
   private:
     int64_t staging() const { return boxes_.tile[3] * boxes_.tile[4] + 512 / int64_t(sizeof(S)); }  // a row, and what does not fill a line
-    // No window is cut off.
-    bool all_whole() const {
-        bool result = true;
-        for (const Axis* axis : {&space_.depth, &space_.height, &space_.width}) {
-            const Rule* rule = axis->rule();
-            result = result && rule && rule->before == 0 && (rule->output_size - 1) * rule->stride + rule->window <= rule->input_size;
-        }
-        return result;
-    }
 
     void zip_rows(Rooms& rooms, Writer<S>& writer, const Box& box, int64_t outer, const Box& outputs, const CodeView& codes) const {
         const Rule& rule = *space_.width.rule();
@@ -76,7 +67,7 @@ class MaxZip {
         const int64_t last = std::min((columns.last + rule.before) / rule.stride, rule.output_size);
         Range within{first * rule.stride - rule.before, last * rule.stride - rule.before};
         if (last - first < kLanes<Own>) within = {columns.last, columns.last};
-        const int64_t whole = all_whole() ? winners_.first_codes(space_.depth.longest_window(), space_.height.longest_window(), rule.window) : 0;
+        const int64_t whole = winners_.codes_of_all();
         const int64_t last_height = outputs.height.last;
         int64_t depth = -1, checked = 0;  // those of this depth up to that height
         for (int64_t d = box.depth.first; d < box.depth.last; ++d) {

@@ -33,7 +33,10 @@ class MaxGradient {
         const int64_t result_bytes = tiling.elements() * int64_t(sizeof(S));
         const int64_t traffic = result_bytes * (winners_.from_input() ? 2 : 1) + space_.outputs() * (int64_t(sizeof(S)) + call_.winner_bytes);
         tiling.extent[0] = divide_up(tiling.extent[0], planes);
-        balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes, gather_ ? 4 : taps() > kMostTaps ? 1 : 2);
+        const bool shared = !gather_ && !winners_.from_input();
+        if (shared) share(tiling);
+        balance(tiling, call_.workers, divide_up(traffic, result_bytes) * int64_t(sizeof(S)) * planes,
+                shared ? 0 : gather_ ? 4 : taps() > kMostTaps ? 1 : 2);
         const Extent& tile = boxes.tile = tiling.tile;
         boxes.reached = reaching(space_.width, tile[3]);
         boxes.stream = gather_ ? is_streamed(traffic) : result_bytes >= kScatterStreamBytes;
@@ -44,7 +47,8 @@ class MaxGradient {
             if (gather_) return run_by(Gather(winners_, boxes, picks_, apart_), tiling, traffic);
         }
         if constexpr (!kPlain<S, V>) {
-            const bool whole = tile[1] == tiling.extent[1] && tile[2] == tiling.extent[2] && tile[3] == tiling.extent[3];
+            const bool whole = tile[1] == tiling.extent[1] && tile[2] == tiling.extent[2] && tile[3] == tiling.extent[3] &&
+                               tile[4] == tiling.extent[4];
             if (whole && MaxPlanes<S, V, C>::usable(winners_, boxes)) return run_by(MaxPlanes<S, V, C>(winners_, boxes), tiling, traffic);
         }
         return run_by(MaxScatter<S, V, C>(winners_, boxes), tiling, traffic);
@@ -127,6 +131,24 @@ class MaxGradient {
                     ++i;
             }
         return room;
+    }
+    // Cuts planes that are scattered as seldom as gives workers equal shares, and where the fewest outputs reach two boxes: these are looked at
+    // twice. Where those would be many, between elements of runs.
+    void share(Tiling& tiling) const {
+        const int64_t workers = call_.workers, items = tiling.items();
+        int64_t pieces = 1;
+        while (pieces < workers && 7 * divide_up(items * pieces, workers) * workers > 8 * items * pieces) ++pieces;
+        if (pieces == 1 || tiling.elements() / items * int64_t(sizeof(S)) < 64 << 10) return;
+        std::size_t best = 0;
+        double least = 0.25;  // of the outputs that are looked at twice
+        const Axis* axes[] = {&space_.depth, &space_.height, &space_.width};
+        for (std::size_t i = 0; i < 3; ++i) {
+            const double each = i == 2 ? 8 : 1;  // those that are cut within rows take longer
+            const double twice = each * double((axes[i]->longest_cover() - 1) * (pieces - 1)) / double(axes[i]->output_size());
+            if (tiling.tile[i + 1] >= pieces && twice < least) best = i + 1, least = twice;
+        }
+        if (!best && tiling.tile[4] >= 32 * pieces) best = 4;
+        if (best) tiling.tile[best] = divide_up(tiling.tile[best], pieces);
     }
     // At most so many outputs reach a tile of so many inputs, wherever it begins.
     static int64_t reaching(const Axis& axis, int64_t tile) {

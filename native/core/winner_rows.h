@@ -75,6 +75,15 @@ class WinnerRows {
         return decode_.codes() && rows_follow && planes_follow ? depth * height * width : 0;
     }
 
+    // The same for all windows of the call, if none is cut off.
+    int64_t codes_of_all() const {
+        for (const Axis* axis : {&space_.depth, &space_.height, &space_.width}) {
+            const Rule* rule = axis->rule();
+            if (!rule || rule->before || (rule->output_size - 1) * rule->stride + rule->window > rule->input_size) return 0;
+        }
+        return first_codes(space_.depth.longest_window(), space_.height.longest_window(), space_.width.longest_window());
+    }
+
     struct Rooms {
         // For so many outputs of width at most; columns: inner runs of 1 are checked by what their columns have.
         Rooms(const WinnerRows& job, Arena& arena, const MaxBoxes& boxes, int64_t most_outputs, bool columns) {

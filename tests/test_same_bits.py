@@ -236,6 +236,24 @@ def test_short_rows_turned(name: str, kind: str) -> None:
             assert_same_bits(raw[i], from_input(x[i : i + 1], grad[i : i + 1])[0], f"plane {i}, from the input")
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "float64", "int32"])
+@pytest.mark.parametrize("columns", range(1, 10))
+def test_rows_with_strides(kind: str, columns: int) -> None:
+    """Channels first, rows with strides are summed, searched and picked a register of windows at a time, whatever their number of columns."""
+    rng = np.random.default_rng([11, columns])
+    for sizes, rows in (((9, 45), 3), ((40, 17), 2), ((3, 8, 26), 5)):
+        for stride in {2, 3, columns, columns + 1}:
+            for padding in ("SAME", "VALID"):
+                window, strides = (min(rows, sizes[0]), *[2] * (len(sizes) - 2), columns), (2, *[2] * (len(sizes) - 2), stride)
+                w = pg.sliding(sizes, window, strides, padding)
+                shapes = ((2, *size, 10) for size in (sizes, w.output_size))
+                x, grad = (random_values(rng, shape, reference.dtype(kind), special=stride == 3) for shape in shapes)
+                axes = tuple(range(1, 1 + len(sizes)))
+                last = everything(x, grad, w, axes)
+                first = everything(np.moveaxis(x, -1, 1), np.moveaxis(grad, -1, 1), w, tuple(axis + 1 for axis in axes))
+                compare([np.moveaxis(result, 1, -1) for result in first], last, f"{sizes} {window} by {strides} {padding}")
+
+
 def test_the_first_wrong_winner_of_planes_turned() -> None:
     sizes, planes = TURNED["strips"]
     w = irregular("strips", True)

@@ -168,11 +168,14 @@ class Lines {
             Vector<V, lanes> best{};
             Vector<C, lanes> code{};
             const auto fold = [&](auto c, auto x, auto... codes) POOLGRAD_LAMBDA {
-                if constexpr (coded) {
+                if constexpr (!coded) {
+                    best = c() ? larger<V, lanes>(x, best) : x;
+                } else {
                     const Vector<C, lanes> other = (codes + ...) + spread<C, lanes>(C(c() * step));
-                    code = c() ? select<C, lanes>((x > best) | ((x == best) & (other < code)), other, code) : other;
+                    const Mask<V, lanes> mask = (x > best) | ((x == best) & (other < code));
+                    code = c() ? select<C, lanes>(mask, other, code) : other;
+                    best = c() ? select<V, lanes>(mask, x, best) : x;  // of equals the first, also of -0 and 0
                 }
-                best = c() ? larger<V, lanes>(x, best) : x;
             };
             if constexpr (coded)
                 each_part_column<columns>(fold, firsts + at, rooms.line.values, rooms.line.codes);

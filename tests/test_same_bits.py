@@ -239,19 +239,22 @@ def test_short_rows_turned(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "float64", "int32"])
 @pytest.mark.parametrize("columns", range(1, 10))
 def test_rows_with_strides(kind: str, columns: int) -> None:
-    """Channels first, rows with strides are summed, searched and picked a register of windows at a time, whatever their number of columns."""
+    """Channels first, rows with strides are summed, searched and picked a register of windows at a time."""
     rng = np.random.default_rng([11, columns])
     for sizes, rows in (((9, 45), 3), ((40, 17), 2), ((3, 8, 26), 5)):
         for stride in {2, 3, columns, columns + 1}:
             for padding in ("SAME", "VALID"):
-                window, strides = (min(rows, sizes[0]), *[2] * (len(sizes) - 2), columns), (2, *[2] * (len(sizes) - 2), stride)
+                between = [2] * (len(sizes) - 2)
+                window, strides = (min(rows, sizes[0]), *between, columns), (2, *between, stride)
                 w = pg.sliding(sizes, window, strides, padding)
                 shapes = ((2, *size, 10) for size in (sizes, w.output_size))
                 x, grad = (random_values(rng, shape, reference.dtype(kind), special=stride == 3) for shape in shapes)
                 axes = tuple(range(1, 1 + len(sizes)))
                 last = everything(x, grad, w, axes)
-                first = everything(np.moveaxis(x, -1, 1), np.moveaxis(grad, -1, 1), w, tuple(axis + 1 for axis in axes))
-                compare([np.moveaxis(result, 1, -1) for result in first], last, f"{sizes} {window} by {strides} {padding}")
+                moved = tuple(axis + 1 for axis in axes)
+                first = everything(np.moveaxis(x, -1, 1), np.moveaxis(grad, -1, 1), w, moved)
+                note = f"{sizes} {window} by {strides} {padding}"
+                compare([np.moveaxis(result, 1, -1) for result in first], last, note)
 
 
 def test_the_first_wrong_winner_of_planes_turned() -> None:

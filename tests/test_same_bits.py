@@ -257,6 +257,26 @@ def test_rows_with_strides(kind: str, columns: int) -> None:
                 compare([np.moveaxis(result, 1, -1) for result in first], last, note)
 
 
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("shape", [(64, 12, 4, 4), (3, 7, 1, 5), (1, 1, 1, 1), (5, 0, 3, 3), (13, 11, 31, 17)])
+def test_windows_of_one_element_change_nothing(kind: str, shape: tuple[int, ...]) -> None:
+    x = random_values(np.random.default_rng(12), shape, reference.dtype(kind))
+    w = pg.sliding(shape[2:], 1)
+    y, winners = pg.max_pool(x, w, axes=(2, 3), return_winners=True)
+    assert not winners.any()
+    # A max gradient adds to +0, which makes a -0 one too.
+    assert_same_bits(pg.max_pool_grad(x, w, winners, axes=(2, 3)), x + x.dtype.type(0), "saved winners")
+    results = [y, pg.take_winners(x, w, winners, axes=(2, 3))]
+    if kind != "int8":
+        results += [pg.avg_pool(x, w, axes=(2, 3)), pg.avg_pool_grad(x, w, axes=(2, 3))]
+    compare(results, [x] * len(results), "a copy")
+    if x.size:
+        winners[-1, -1, -1, -1] = 1
+        place = ", ".join(str(size - 1) for size in shape)
+        with pytest.raises(ValueError, match=rf"winners\[{place}\]"):
+            pg.max_pool_grad(x, w, winners, axes=(2, 3))
+
+
 def test_the_first_wrong_winner_of_planes_turned() -> None:
     sizes, planes = TURNED["strips"]
     w = irregular("strips", True)
